@@ -1,0 +1,19 @@
+//! Spans, trees, leaves and hits: the shapes of hierarchical retrieval, as pure functions over values.
+//!
+//! Modules are declared in the order in which data flows; each uses only those above it.
+
+pub mod span;
+pub mod id;
+pub mod offsets;
+pub mod tree;
+pub mod outline;
+pub mod measure;
+pub mod group;
+pub mod leaf;
+pub mod document;
+pub mod hit;
+pub mod collapse;
+pub mod merge;
+pub mod expand;
+pub mod pack;
+pub mod trace;

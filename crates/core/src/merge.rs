@@ -1,0 +1,318 @@
+//! Retrieved leaves → the same list with siblings replaced by their parent where enough of them were retrieved.
+//!
+//! Invariant: a node fires only on children that were retrieved or merged just below it; nothing is in the list twice.
+
+use crate::collapse::Voice;
+use crate::document::Library;
+use crate::hit::Scores;
+use crate::id::{ClusterId, DocId, LeafId};
+use crate::span::Span;
+use crate::tree::NodeKind;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// When siblings are merged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MergeConfig {
+    /// Whether anything is merged at all.
+    pub enabled: bool,
+    /// How many children must have been retrieved, at the least.
+    pub min_siblings: usize,
+    /// Which share of all children must have been retrieved, at the least: 0 to 1.
+    pub ratio: f64,
+    /// Larger nodes are not merged.
+    pub max_merge_tokens: usize,
+    /// Whether the root may fire.
+    pub merge_root: bool,
+}
+
+impl Default for MergeConfig {
+    fn default() -> MergeConfig {
+        MergeConfig { enabled: true, min_siblings: 2, ratio: 0.5, max_merge_tokens: 800, merge_root: true }
+    }
+}
+
+/// The smallest number of matched children that fires a node with so many children: at least `min_siblings`, and a share of at
+/// least `ratio`. It may be more than there are children: then the rule cannot fire.
+pub fn need(children: usize, min_siblings: usize, ratio: f64) -> usize {
+    let share = (0..=children).find(|&matched| meets_ratio(matched, children, ratio));
+    share.unwrap_or(children + 1).max(min_siblings)
+}
+
+/// Whether the rule can fire at all for a node with so many children, in a list of `depth`.
+pub fn satisfiable(children: usize, min_siblings: usize, ratio: f64, depth: usize) -> bool {
+    need(children, min_siblings, ratio) <= children.min(depth)
+}
+
+fn meets_ratio(matched: usize, children: usize, ratio: f64) -> bool {
+    matched as f64 / children as f64 >= ratio
+}
+
+/// A leaf that was retrieved, as evidence for what is delivered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// The leaf.
+    pub leaf: LeafId,
+    /// Its bytes.
+    pub span: Span,
+    /// Its place in the ranked list, from 0.
+    pub rank: usize,
+    /// Its scores.
+    pub scores: Scores,
+    /// Its cluster, and how many members the list held.
+    pub cluster: (ClusterId, usize),
+}
+
+/// What an item of the list is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ItemKind {
+    /// A retrieved leaf.
+    Leaf,
+    /// A node that replaced its retrieved children.
+    Merged,
+    /// The node above a retrieved leaf.
+    Parent,
+    /// A window of a node, or its evidence only, because the whole was too large.
+    Cropped,
+}
+
+/// Something to deliver: a span, and the evidence for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// What it is.
+    pub kind: ItemKind,
+    /// The document.
+    pub doc: DocId,
+    /// The bytes to deliver.
+    pub span: Span,
+    /// The tree node that the span is, or is cut from.
+    pub node: u32,
+    /// The retrieved leaves in it, best first; never empty.
+    pub evidence: Vec<Evidence>,
+}
+
+impl Item {
+    /// Its place in the ranked list: that of its best evidence.
+    pub fn rank(&self) -> usize {
+        self.evidence.iter().map(|e| e.rank).min().unwrap_or(usize::MAX)
+    }
+}
+
+/// A node of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeRef {
+    /// The document.
+    pub doc: DocId,
+    /// The index in its tree.
+    pub node: u32,
+}
+
+/// What the rule saw of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Share {
+    /// The node.
+    pub node: NodeRef,
+    /// What it is; `None` where the catalog lacks it.
+    pub kind: Option<NodeKind>,
+    /// Its bytes; `None` where the catalog lacks it.
+    pub span: Option<Span>,
+    /// Children that were retrieved, or merged just below.
+    pub matched: usize,
+    /// Children in all.
+    pub of: usize,
+}
+
+impl Share {
+    /// `matched / of`.
+    pub fn ratio(&self) -> f64 {
+        self.matched as f64 / self.of as f64
+    }
+}
+
+/// A node that fired.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fire {
+    /// What the rule saw.
+    pub share: Share,
+    /// Tokens of the matched children.
+    pub tokens_before: usize,
+    /// Tokens of the node.
+    pub tokens_after: usize,
+    /// The fired node above that took this one in.
+    pub absorbed_by: Option<NodeRef>,
+}
+
+/// Why a node that met both conditions was not merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BlockedBy {
+    /// Larger than `max_merge_tokens`.
+    MaxMergeTokens,
+    /// Larger than the whole budget.
+    Budget,
+    /// The root, and `merge_root` is off.
+    Root,
+    /// The catalog has no such node.
+    ParentMissing,
+}
+
+/// What merging did, and nearly did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MergeTrace {
+    /// Every node that fired, the topmost ones with `absorbed_by: None`.
+    pub fires: Vec<Fire>,
+    /// Nodes with at least two matched children that met one condition and missed the other.
+    pub near_misses: Vec<Share>,
+    /// Nodes that met both conditions and were not merged.
+    pub blocked: Vec<(Share, BlockedBy)>,
+}
+
+/// One child that counts for the node above it.
+#[derive(Debug, Clone, Copy)]
+struct Child {
+    node: u32,
+    tokens: usize,
+}
+
+/// Merges bottom-up over the levels of each document's tree.
+///
+/// `voices` are in rank order. A merged node stands at the rank of its best evidence and takes in every leaf below it.
+pub fn merge(voices: &[Voice], library: &Library<'_>, config: &MergeConfig, budget_tokens: usize) -> (Vec<Item>, MergeTrace) {
+    let mut trace = MergeTrace::default();
+    let mut fired: BTreeSet<NodeRef> = BTreeSet::new();
+    if config.enabled {
+        for (level, nodes) in by_level(voices).iter().rev() {
+            for (&node, &of) in nodes {
+                let children = matched_children(voices, library, &fired, node);
+                let share = Share { matched: children.len(), of: of as usize, ..describe(library, node) };
+                if let Some(fire) = judge(share, &children, *level == 0, library, config, budget_tokens, &mut trace) {
+                    fired.insert(node);
+                    trace.fires.push(fire);
+                }
+            }
+        }
+    }
+    let absorbers: Vec<Option<NodeRef>> =
+        trace.fires.iter().map(|fire| above(library, fire.share.node).rev().find(|node| fired.contains(node))).collect();
+    for (fire, absorber) in trace.fires.iter_mut().zip(absorbers) {
+        fire.absorbed_by = absorber;
+    }
+    (replace(voices, library, &fired), trace)
+}
+
+/// The nodes above the retrieved leaves with their numbers of children, by depth, the root at 0.
+fn by_level(voices: &[Voice]) -> BTreeMap<usize, BTreeMap<NodeRef, u32>> {
+    let mut levels: BTreeMap<usize, BTreeMap<NodeRef, u32>> = BTreeMap::new();
+    for voice in voices {
+        let record = &voice.hit.record;
+        for (depth, ancestor) in record.ancestors.iter().rev().enumerate() {
+            let node = NodeRef { doc: record.doc, node: ancestor.node };
+            levels.entry(depth).or_default().insert(node, ancestor.children);
+        }
+    }
+    levels
+}
+
+/// The distinct children of a node that were retrieved, or that fired just below it.
+fn matched_children(voices: &[Voice], library: &Library<'_>, fired: &BTreeSet<NodeRef>, node: NodeRef) -> Vec<Child> {
+    let mut children: BTreeMap<u32, usize> = BTreeMap::new();
+    for record in voices.iter().map(|voice| &voice.hit.record).filter(|record| record.doc == node.doc) {
+        let Some(at) = record.ancestors.iter().position(|ancestor| ancestor.node == node.node) else { continue };
+        match at.checked_sub(1).and_then(|below| record.ancestors.get(below)) {
+            None => {
+                children.insert(record.node, record.tokens as usize);
+            }
+            Some(below) if fired.contains(&NodeRef { doc: node.doc, node: below.node }) => {
+                let tokens = library.get(&node.doc).and_then(|d| d.tree.node(below.node)).map_or(0, |n| n.tokens);
+                children.insert(below.node, tokens as usize);
+            }
+            Some(_) => {}
+        }
+    }
+    children.into_iter().map(|(node, tokens)| Child { node, tokens }).collect()
+}
+
+fn describe(library: &Library<'_>, node: NodeRef) -> Share {
+    let found = library.get(&node.doc).and_then(|document| document.tree.node(node.node));
+    Share { node, kind: found.map(|n| n.kind), span: found.map(|n| n.span), matched: 0, of: 0 }
+}
+
+/// Applies the rule to one node and records what it decided.
+fn judge(
+    share: Share,
+    children: &[Child],
+    is_root: bool,
+    library: &Library<'_>,
+    config: &MergeConfig,
+    budget_tokens: usize,
+    trace: &mut MergeTrace,
+) -> Option<Fire> {
+    let enough = share.matched >= config.min_siblings && share.matched > 0;
+    let proportionate = meets_ratio(share.matched, share.of, config.ratio);
+    if !(enough && proportionate) {
+        if (enough || proportionate) && share.matched >= 2 {
+            trace.near_misses.push(share);
+        }
+        return None;
+    }
+    let node = library
+        .get(&share.node.doc)
+        .and_then(|document| document.tree.node(share.node.node))
+        .filter(|node| children.iter().all(|child| node.children.contains(&child.node)));
+    let blocked = match node {
+        None => Some(BlockedBy::ParentMissing),
+        Some(_) if is_root && !config.merge_root => Some(BlockedBy::Root),
+        Some(node) if node.tokens as usize > config.max_merge_tokens => Some(BlockedBy::MaxMergeTokens),
+        Some(node) if node.tokens as usize > budget_tokens => Some(BlockedBy::Budget),
+        Some(_) => None,
+    };
+    match (blocked, node) {
+        (None, Some(node)) => Some(Fire {
+            share,
+            tokens_before: children.iter().map(|child| child.tokens).sum(),
+            tokens_after: node.tokens as usize,
+            absorbed_by: None,
+        }),
+        (reason, _) => {
+            trace.blocked.push((share, reason.unwrap_or(BlockedBy::ParentMissing)));
+            None
+        }
+    }
+}
+
+/// The nodes above a node, nearest first.
+fn above<'a>(library: &'a Library<'_>, node: NodeRef) -> impl DoubleEndedIterator<Item = NodeRef> + use<'a> {
+    let tree = library.get(&node.doc).map(|document| &document.tree);
+    let nodes: Vec<u32> = tree.map(|tree| tree.ancestors(node.node).collect()).unwrap_or_default();
+    nodes.into_iter().map(move |above| NodeRef { doc: node.doc, node: above })
+}
+
+/// The list with each leaf under a fired node replaced by the topmost one.
+fn replace(voices: &[Voice], library: &Library<'_>, fired: &BTreeSet<NodeRef>) -> Vec<Item> {
+    let mut items: Vec<Item> = Vec::new();
+    let mut places: BTreeMap<NodeRef, usize> = BTreeMap::new();
+    for (rank, voice) in voices.iter().enumerate() {
+        let record = &voice.hit.record;
+        let evidence = Evidence {
+            leaf: record.leaf,
+            span: record.span,
+            rank,
+            scores: voice.hit.scores,
+            cluster: (record.cluster, voice.seen),
+        };
+        let chain = record.ancestors.iter().map(|a| NodeRef { doc: record.doc, node: a.node });
+        let top = chain.rev().find(|node| fired.contains(node));
+        let span = top.and_then(|node| library.get(&node.doc)?.tree.node(node.node).map(|n| n.span));
+        let (Some(top), Some(span)) = (top, span) else {
+            let kind = ItemKind::Leaf;
+            items.push(Item { kind, doc: record.doc, span: record.span, node: record.node, evidence: vec![evidence] });
+            continue;
+        };
+        match places.get(&top).and_then(|&place| items.get_mut(place)) {
+            Some(item) => item.evidence.push(evidence),
+            None => {
+                places.insert(top, items.len());
+                items.push(Item { kind: ItemKind::Merged, doc: top.doc, span, node: top.node, evidence: vec![evidence] });
+            }
+        }
+    }
+    items
+}

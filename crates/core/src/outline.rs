@@ -1,0 +1,452 @@
+//! Text → its blocks and headings in document order, as a CommonMark reader sees them.
+//!
+//! Invariant: parsing never fails; every non-blank byte of the body is in exactly one top block.
+
+use crate::span::{Span, is_blank, line_start, lines, next_line, slice};
+use crate::tree::Heading;
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+/// How a text is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// CommonMark with tables, footnotes, task lists and strikethrough.
+    Markdown,
+    /// Paragraphs between blank lines; no headings.
+    Plain,
+}
+
+/// What a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BlockKind {
+    /// A heading of the document itself, as an index into [`Outline::headings`].
+    Heading(u32),
+    /// Running text.
+    Paragraph,
+    /// A list; its children are items.
+    List,
+    /// A list item.
+    Item,
+    /// A table; its children are the head and the rows.
+    Table,
+    /// A table's header row with its delimiter row.
+    TableHead,
+    /// A table row.
+    Row,
+    /// A code block with fences.
+    FencedCode,
+    /// A code block by indentation.
+    IndentedCode,
+    /// A block quote.
+    Quote,
+    /// Raw HTML.
+    Html,
+    /// An HTML comment: text for coverage, not a body.
+    Comment,
+    /// A link definition: text for coverage, not a body.
+    Definition,
+    /// A footnote.
+    Footnote,
+    /// A thematic break: dropped where it is at the edge of a leaf.
+    Rule,
+}
+
+impl BlockKind {
+    /// Whether a section that holds only such blocks counts as having a body.
+    pub fn is_body(self) -> bool {
+        !matches!(self, BlockKind::Heading(_) | BlockKind::Comment | BlockKind::Definition | BlockKind::Rule)
+    }
+}
+
+/// A block with the blocks inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// What it is.
+    pub kind: BlockKind,
+    /// Its bytes, without blanks at its ends.
+    pub span: Span,
+    /// The blocks inside it, in document order; the bytes between them are its own.
+    pub children: Vec<Block>,
+}
+
+/// The blocks and headings of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outline {
+    /// The top blocks in document order, headings among them.
+    pub blocks: Vec<Block>,
+    /// The headings in document order.
+    pub headings: Vec<Heading>,
+}
+
+/// Reads the outline of `text[body]`. Linear in the text.
+pub fn parse(text: &str, body: Span, format: Format) -> Outline {
+    match format {
+        Format::Markdown => markdown(text, body),
+        Format::Plain => Outline { blocks: paragraphs(text, body), headings: Vec::new() },
+    }
+}
+
+/// The stretches between blank lines.
+fn paragraphs(text: &str, body: Span) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Span> = None;
+    for line in lines(text, body) {
+        if is_blank(text, line) {
+            blocks.extend(open.take());
+        } else {
+            open = Some(open.map_or(line, |span| span.hull(line)));
+        }
+    }
+    blocks.extend(open);
+    blocks
+        .into_iter()
+        .map(|span| Block { kind: BlockKind::Paragraph, span: span.trim(text), children: Vec::new() })
+        .collect()
+}
+
+fn markdown(text: &str, body: Span) -> Outline {
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS;
+    let mut reader = Reader { text, outline: Outline::default(), open: Vec::new(), heading: None };
+    for (event, range) in Parser::new_ext(slice(text, body), options).into_offset_iter() {
+        let span = Span::new(body.start + range.start, body.start + range.end);
+        reader.read(&event, span);
+    }
+    let mut outline = reader.outline;
+    outline.blocks = with_definitions(text, body, std::mem::take(&mut outline.blocks));
+    outline
+}
+
+/// Puts what the parser passes over (link definitions) between the blocks that it reports.
+fn with_definitions(text: &str, body: Span, blocks: Vec<Block>) -> Vec<Block> {
+    let mut all = Vec::with_capacity(blocks.len());
+    let mut at = body.start;
+    let gap = |from: usize, to: usize| {
+        let span = if from < to { Span::new(from, to).trim(text) } else { Span::new(from, from) };
+        (!span.is_empty()).then_some(Block { kind: BlockKind::Definition, span, children: Vec::new() })
+    };
+    for block in blocks {
+        all.extend(gap(at, block.span.start));
+        at = at.max(block.span.end);
+        all.push(block);
+    }
+    all.extend(gap(at, body.end));
+    all
+}
+
+/// Builds blocks from the parser's events.
+struct Reader<'a> {
+    text: &'a str,
+    outline: Outline,
+    open: Vec<Block>,
+    /// The text of the heading that is being read.
+    heading: Option<String>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, event: &Event<'_>, span: Span) {
+        match event {
+            Event::Start(tag) => self.start(tag, span),
+            Event::End(tag) => self.end(*tag),
+            Event::Rule => self.close(Block { kind: BlockKind::Rule, span, children: Vec::new() }),
+            Event::Text(piece) | Event::Code(piece) => {
+                if let Some(heading) = &mut self.heading {
+                    heading.push_str(piece);
+                }
+            }
+            Event::SoftBreak | Event::HardBreak => {
+                if let Some(heading) = &mut self.heading {
+                    heading.push(' ');
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: &Tag<'_>, span: Span) {
+        let kind = match tag {
+            Tag::Paragraph => BlockKind::Paragraph,
+            Tag::Heading { level, .. } => {
+                if self.open.is_empty() {
+                    let at = self.outline.headings.len() as u32;
+                    let heading = Heading { span, level: *level as u8, text: String::new() };
+                    self.outline.headings.push(heading);
+                    self.heading = Some(String::new());
+                    BlockKind::Heading(at)
+                } else {
+                    BlockKind::Paragraph
+                }
+            }
+            Tag::BlockQuote(_) => BlockKind::Quote,
+            Tag::CodeBlock(CodeBlockKind::Fenced(_)) => BlockKind::FencedCode,
+            Tag::CodeBlock(CodeBlockKind::Indented) => BlockKind::IndentedCode,
+            Tag::HtmlBlock => BlockKind::Html,
+            Tag::List(_) => BlockKind::List,
+            Tag::Item => BlockKind::Item,
+            Tag::FootnoteDefinition(_) => BlockKind::Footnote,
+            Tag::Table(_) => BlockKind::Table,
+            Tag::TableHead => BlockKind::TableHead,
+            Tag::TableRow => BlockKind::Row,
+            _ => return,
+        };
+        self.open.push(Block { kind, span, children: Vec::new() });
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph
+            | TagEnd::Heading(_)
+            | TagEnd::BlockQuote(_)
+            | TagEnd::CodeBlock
+            | TagEnd::HtmlBlock
+            | TagEnd::List(_)
+            | TagEnd::Item
+            | TagEnd::FootnoteDefinition
+            | TagEnd::Table
+            | TagEnd::TableHead
+            | TagEnd::TableRow => {}
+            _ => return,
+        }
+        if let Some(block) = self.open.pop() {
+            self.close(block);
+        }
+    }
+
+    fn close(&mut self, mut block: Block) {
+        block.span = block.span.trim(self.text);
+        if block.span.is_empty() {
+            return;
+        }
+        if let Some(parent) = self.open.last_mut() {
+            if block.kind == BlockKind::TableHead {
+                // The delimiter row belongs to the header; the parser reports it nowhere.
+                let head_end = next_line(self.text, block.span.end);
+                let delimiter_end = next_line(self.text, head_end).min(parent.span.end);
+                block.span = Span::new(block.span.start, delimiter_end.max(block.span.end)).trim(self.text);
+            }
+            parent.children.push(block);
+            return;
+        }
+        match block.kind {
+            BlockKind::Heading(at) => {
+                let text = self.heading.take().unwrap_or_default();
+                if let Some(heading) = self.outline.headings.get_mut(at as usize) {
+                    heading.text = fold_blanks(&text);
+                    heading.span = block.span;
+                }
+                self.outline.blocks.push(block);
+            }
+            BlockKind::Html => self.html(block.span),
+            _ => self.outline.blocks.push(block),
+        }
+    }
+
+    /// Splits a raw HTML block at the headings that start a line in it.
+    fn html(&mut self, span: Span) {
+        let mut at = span.start;
+        for (found, level, title) in html_headings(self.text, span) {
+            self.html_rest(Span::new(at, found.start));
+            let index = self.outline.headings.len() as u32;
+            self.outline.headings.push(Heading { span: found, level, text: title });
+            self.outline.blocks.push(Block { kind: BlockKind::Heading(index), span: found, children: Vec::new() });
+            at = found.end;
+        }
+        self.html_rest(Span::new(at, span.end));
+    }
+
+    fn html_rest(&mut self, span: Span) {
+        let span = span.trim(self.text);
+        if span.is_empty() {
+            return;
+        }
+        let kind = if is_comment(slice(self.text, span)) { BlockKind::Comment } else { BlockKind::Html };
+        self.outline.blocks.push(Block { kind, span, children: Vec::new() });
+    }
+}
+
+fn fold_blanks(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether an HTML block holds comments and nothing else.
+fn is_comment(html: &str) -> bool {
+    let mut rest = html.trim();
+    while let Some(inside) = rest.strip_prefix("<!--") {
+        match inside.split_once("-->") {
+            Some((_, behind)) => rest = behind.trim_start(),
+            None => return true,
+        }
+        if rest.is_empty() {
+            return true;
+        }
+    }
+    false
+}
+
+/// The `<h1>` … `<h6>` elements that start a line of an HTML block, outside comments and raw text.
+fn html_headings(text: &str, span: Span) -> Vec<(Span, u8, String)> {
+    const RAW: [(&str, &str); 5] = [
+        ("<!--", "-->"),
+        ("<pre", "</pre"),
+        ("<script", "</script"),
+        ("<style", "</style"),
+        ("<textarea", "</textarea"),
+    ];
+    let html = slice(text, span).to_ascii_lowercase();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(open) = find(&html, at, "<") {
+        let rest = html.get(open..).unwrap_or_default();
+        if let Some((_, close)) = RAW.iter().find(|(start, _)| rest.starts_with(start)) {
+            at = find(&html, open + 1, close).map_or(html.len(), |end| end + close.len());
+            continue;
+        }
+        at = open + 1;
+        let mut tag = rest.bytes().skip(1);
+        let level = match (tag.next(), tag.next(), tag.next()) {
+            (Some(b'h'), Some(digit @ b'1'..=b'6'), Some(b'>' | b' ' | b'\t' | b'\n' | b'\r')) => digit - b'0',
+            _ => continue,
+        };
+        let start = span.start + open;
+        if !is_blank(text, Span::new(line_start(text, start).max(span.start), start)) {
+            continue;
+        }
+        let close_tag = format!("</h{level}");
+        let (inner_end, end) = match find(&html, at, &close_tag) {
+            Some(close) => (close, find(&html, close, ">").map_or(html.len(), |end| end + 1)),
+            None => {
+                let line_end = (next_line(text, start) - span.start).min(html.len());
+                (line_end, line_end)
+            }
+        };
+        let inner_start = find(&html, at, ">").map_or(inner_end, |end| (end + 1).min(inner_end));
+        let inner = slice(text, Span::new(span.start + inner_start, span.start + inner_end));
+        found.push((Span::new(start, span.start + end).trim(text), level, fold_blanks(&without_tags(inner))));
+        at = end;
+    }
+    found
+}
+
+fn find(text: &str, from: usize, what: &str) -> Option<usize> {
+    text.get(from..).and_then(|rest| rest.find(what)).map(|at| from + at)
+}
+
+/// The text between tags, the five common character references resolved.
+fn without_tags(html: &str) -> String {
+    let mut text = String::with_capacity(html.len());
+    let mut inside = false;
+    for c in html.chars() {
+        match c {
+            '<' => inside = true,
+            '>' if inside => inside = false,
+            _ if !inside => text.push(c),
+            _ => {}
+        }
+    }
+    ["&lt;:<", "&gt;:>", "&quot;:\"", "&#39;:'", "&nbsp;: ", "&amp;:&"]
+        .iter()
+        .filter_map(|pair| pair.split_once(':'))
+        .fold(text, |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn outline(text: &str) -> Outline {
+        parse(text, Span::new(0, text.len()), Format::Markdown)
+    }
+
+    /// The headings as `level:text`.
+    fn check_headings(text: &str, expected: &[&str]) {
+        let found: Vec<_> = outline(text).headings.iter().map(|h| format!("{}:{}", h.level, h.text)).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+
+    /// The top blocks as `Kind text`.
+    fn check_blocks(text: &str, expected: &[&str]) {
+        let found: Vec<_> =
+            outline(text).blocks.iter().map(|b| format!("{:?} {}", b.kind, slice(text, b.span))).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+
+    #[test]
+    fn atx_setext_and_html_headings_open_sections() {
+        check_headings("# A ##\n\nB\n=\n\nC *d*\n---\n\n<h2 id=\"x\">E &amp; <b>f</b></h2>\n", &[
+            "1:A",
+            "1:B",
+            "2:C d",
+            "2:E & f",
+        ]);
+    }
+
+    #[test]
+    fn what_only_looks_like_a_heading_does_not() {
+        check_headings("```\n# a\n```\n\n    # b\n\n<!--\n# c\n<h1>c</h1>\n-->\n\n> # d\n\n- # e\n", &[]);
+        check_headings("<div>\n<!-- <h2>a</h2>\n<h2>b</h2> -->\n<pre>\n<h2>c</h2>\n</pre>\nx <h2>d</h2>\n</div>", &[]);
+        check_headings("| # a |\n|---|\n| # b |\n", &[]);
+        check_headings("<header>\n<hr>\n<h7>x</h7>\n", &[]);
+    }
+
+    #[test]
+    fn an_html_heading_splits_its_block() {
+        check_blocks("<div>\n<h2>A</h2>\n<p>b</p>\n</div>", &[
+            "Html <div>",
+            "Heading(0) <h2>A</h2>",
+            "Html <p>b</p>\n</div>",
+        ]);
+        check_blocks("<h3>open\nmore", &["Heading(0) <h3>open", "Html more"]);
+    }
+
+    #[test]
+    fn comments_definitions_and_rules_are_no_body() {
+        check_blocks("a\n\n[x]: http://example.com\n\n<!-- c -->\n\n---\n", &[
+            "Paragraph a",
+            "Definition [x]: http://example.com",
+            "Comment <!-- c -->",
+            "Rule ---",
+        ]);
+        check_blocks("<!-- a --> <!-- b -->\n\n<!-- c --><p>\n", &["Comment <!-- a --> <!-- b -->", "Html <!-- c --><p>"]);
+    }
+
+    #[test]
+    fn the_delimiter_row_belongs_to_the_table_head() {
+        let text = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n";
+        let table = outline(text).blocks.remove(0);
+        let rows: Vec<_> = table.children.iter().map(|row| slice(text, row.span)).collect();
+        assert_eq!(rows, ["| a | b |\n|---|---|", "| 1 | 2 |", "| 3 | 4 |"]);
+    }
+
+    #[test]
+    fn plain_text_has_paragraphs_only() {
+        let text = "# not a heading\nsecond line\n \nnext\r\n";
+        let outline = parse(text, Span::new(0, text.len()), Format::Plain);
+        let found: Vec<_> = outline.blocks.iter().map(|b| slice(text, b.span)).collect();
+        assert_eq!(found, ["# not a heading\nsecond line", "next"]);
+        assert!(outline.headings.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_is_covered_by_disjoint_blocks(text in "([#>\\-*`|~<!h1= \\[\\]:a-cé\\t]{0,12}\n{1,2}){0,14}") {
+            for format in [Format::Markdown, Format::Plain] {
+                let outline = parse(&text, Span::new(0, text.len()), format);
+                let mut at = 0;
+                for block in &outline.blocks {
+                    prop_assert!(block.span.start >= at, "blocks overlap in {:?}: {:?}", text, outline.blocks);
+                    prop_assert!(is_blank(&text, Span::new(at, block.span.start)));
+                    prop_assert!(children_nest(block));
+                    at = block.span.end;
+                }
+                prop_assert!(is_blank(&text, Span::new(at, text.len())));
+            }
+        }
+    }
+
+    fn children_nest(block: &Block) -> bool {
+        block.children.windows(2).all(|pair| pair[0].span.end <= pair[1].span.start)
+            && block.children.iter().all(|child| block.span.contains(child.span) && children_nest(child))
+    }
+}

@@ -1,0 +1,254 @@
+//! Items in rank order → passages within a token budget.
+//!
+//! Invariant: the tokens of all passages are at most the budget; no byte is delivered twice; a fresh count of what is
+//! delivered is not above what was counted.
+
+use crate::document::{Document, Library};
+use crate::hit::Scores;
+use crate::id::DocId;
+use crate::merge::{Evidence, Item, ItemKind};
+use crate::span::{Span, SpanSet, fits, slice};
+use std::collections::BTreeMap;
+
+/// Tokens kept back for an edge that falls inside a token, word or sentence: a fresh count of the piece may differ there.
+pub const EDGE_RESERVE_TOKENS: usize = 3;
+
+/// How much may be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackConfig {
+    /// Tokens of all passages together.
+    pub budget_tokens: usize,
+    /// Passages at the most; `None` for no limit but the budget.
+    pub limit: Option<usize>,
+}
+
+/// A span to read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passage {
+    /// The document.
+    pub doc: DocId,
+    /// Its bytes.
+    pub span: Span,
+    /// What the largest span in it is.
+    pub kind: ItemKind,
+    /// Tokens counted for it: span, prefix and edges.
+    pub tokens: usize,
+    /// Table header rows or a fence line to show before it.
+    pub prefix: Vec<Span>,
+    /// The retrieved leaves in it, best first; never empty.
+    pub evidence: Vec<Evidence>,
+    /// The smallest node that contains it.
+    pub node: u32,
+}
+
+impl Passage {
+    /// The scores of its best evidence.
+    pub fn scores(&self) -> Scores {
+        self.evidence.first().map(|best| best.scores).unwrap_or_default()
+    }
+
+    /// What a generator receives: the prefix, then the text.
+    pub fn rendered(&self, document: &Document) -> String {
+        let pieces = self.prefix.iter().chain([&self.span]);
+        pieces.map(|&piece| slice(&document.text, piece)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Why something was not delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// Not even its best evidence fitted what was left of the budget.
+    Budget,
+    /// The limit on the number of passages was reached.
+    Limit,
+    /// The catalog has no such document, or not this span of it.
+    DocumentMissing,
+}
+
+/// Something that was not delivered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dropped {
+    /// The document.
+    pub doc: DocId,
+    /// The span that was to be delivered.
+    pub span: Span,
+    /// Why it was not.
+    pub reason: DropReason,
+}
+
+/// What is delivered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Context {
+    /// Tokens of all passages.
+    pub tokens: usize,
+    /// Passages by the rank of their best evidence.
+    pub passages: Vec<Passage>,
+    /// What was not delivered, in rank order.
+    pub dropped: Vec<Dropped>,
+}
+
+/// A span that was taken, and for what.
+#[derive(Debug, Clone)]
+struct Taken {
+    span: Span,
+    kind: ItemKind,
+    rank: usize,
+}
+
+/// Fills the budget in rank order. O(n²) in the number of items of one document.
+pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Context {
+    let mut taken: BTreeMap<DocId, Vec<Taken>> = BTreeMap::new();
+    let mut context = Context::default();
+    let mut costs: BTreeMap<DocId, usize> = BTreeMap::new();
+    for item in items {
+        let drop = |reason| Dropped { doc: item.doc, span: item.span, reason };
+        let document = library.get(&item.doc).filter(|d| fits(&d.text, item.span) && d.body.contains(item.span));
+        let Some(&document) = document else {
+            context.dropped.push(drop(DropReason::DocumentMissing));
+            continue;
+        };
+        let before = taken.get(&item.doc).cloned().unwrap_or_default();
+        let passages_elsewhere: usize = taken.iter().filter(|(doc, _)| **doc != item.doc).map(|(doc, spans)| library.get(doc).map_or(0, |d| joined(d, spans).len())).sum();
+        let cost_elsewhere: usize = costs.iter().filter(|(doc, _)| **doc != item.doc).map(|(_, cost)| cost).sum();
+        let attempt = |spans: &[Taken]| -> Result<usize, DropReason> {
+            let joined = joined(document, spans);
+            let cost: usize = joined.iter().map(|group| cost(document, group.span)).sum();
+            if cost + cost_elsewhere > config.budget_tokens {
+                return Err(DropReason::Budget);
+            }
+            match config.limit {
+                Some(limit) if joined.len() + passages_elsewhere > limit => Err(DropReason::Limit),
+                _ => Ok(cost),
+            }
+        };
+        match add(item, before, &attempt) {
+            Ok((spans, cost)) => {
+                taken.insert(item.doc, spans);
+                costs.insert(item.doc, cost);
+            }
+            Err(reason) => context.dropped.push(drop(reason)),
+        }
+    }
+    for (doc, spans) in &taken {
+        if let Some(document) = library.get(doc) {
+            context.passages.extend(passages(*doc, document, spans, items));
+        }
+    }
+    context.passages.sort_by_key(|passage| passage.evidence.first().map(|best| best.rank));
+    context.tokens = context.passages.iter().map(|passage| passage.tokens).sum();
+    context
+}
+
+/// Adds an item whole if it fits, else its evidence leaves one by one, whole ones only, best first.
+fn add(
+    item: &Item,
+    before: Vec<Taken>,
+    attempt: &dyn Fn(&[Taken]) -> Result<usize, DropReason>,
+) -> Result<(Vec<Taken>, usize), DropReason> {
+    let with = |spans: &[Taken], span: Span, kind: ItemKind, rank: usize| {
+        let mut spans = spans.to_vec();
+        spans.push(Taken { span, kind, rank });
+        spans
+    };
+    let whole = with(&before, item.span, item.kind, item.rank());
+    let reason = match attempt(&whole) {
+        Ok(cost) => return Ok((whole, cost)),
+        Err(reason) => reason,
+    };
+    let mut kept: Option<(Vec<Taken>, usize)> = None;
+    for evidence in &item.evidence {
+        let spans = kept.as_ref().map_or(before.as_slice(), |(spans, _)| spans);
+        let wider = with(spans, evidence.span, ItemKind::Cropped, evidence.rank);
+        if evidence.span == item.span {
+            continue;
+        }
+        if let Ok(cost) = attempt(&wider) {
+            kept = Some((wider, cost));
+        }
+    }
+    kept.ok_or(reason)
+}
+
+/// Taken spans that make one passage.
+struct Group {
+    span: Span,
+    members: Vec<Taken>,
+}
+
+/// Joins spans that overlap, or that have only blank bytes or a dropped rule between them and lie in one top-level section.
+fn joined(document: &Document, spans: &[Taken]) -> Vec<Group> {
+    let mut spans = spans.to_vec();
+    spans.sort_by_key(|taken| taken.span);
+    let mut groups: Vec<Group> = Vec::new();
+    for taken in spans {
+        match groups.last_mut() {
+            Some(group) if group.span.overlaps(taken.span) || adjoins(document, group.span, taken.span) => {
+                group.span = group.span.hull(taken.span);
+                group.members.push(taken);
+            }
+            _ => groups.push(Group { span: taken.span, members: vec![taken] }),
+        }
+    }
+    groups
+}
+
+/// Whether only blank bytes and dropped rules stand between two spans of one top-level section.
+fn adjoins(document: &Document, before: Span, behind: Span) -> bool {
+    let between = Span::new(before.end, behind.start);
+    let rules: SpanSet = document.tree.dropped_rules.iter().filter(|rule| rule.overlaps(between)).copied().collect();
+    let blank = rules.missing_from(between).iter().all(|&gap| slice(&document.text, gap).trim().is_empty());
+    blank && top_level_of(document, before) == top_level_of(document, behind)
+}
+
+/// The top-level section that a span lies in; `None` for text above the top level, or a span over several.
+fn top_level_of(document: &Document, span: Span) -> Option<usize> {
+    document.tree.top_level.iter().position(|top| top.contains(span))
+}
+
+/// What a passage costs: the tokens that it overlaps, its prefix, and a reserve for each edge inside a sentence.
+fn cost(document: &Document, span: Span) -> usize {
+    let tokens = &document.offsets.tokens;
+    let prefix = prefix(document, span);
+    let prefix_cost: usize = prefix.iter().map(|&piece| tokens.count(piece) + EDGE_RESERVE_TOKENS).sum();
+    tokens.count(span) + reserve(document, span) + prefix_cost
+}
+
+/// The reserve for the edges of a span that are not at the start of a line and of a token.
+fn reserve(document: &Document, span: Span) -> usize {
+    let text = document.text.as_bytes();
+    let tokens = &document.offsets.tokens;
+    let starts_line = span.start == 0 || matches!(text.get(span.start - 1), Some(b'\n'));
+    let ends_line = matches!(text.get(span.end), None | Some(b'\n' | b'\r'));
+    let edges = [starts_line && tokens.is_boundary(span.start), ends_line];
+    edges.iter().filter(|clean| !**clean).count() * EDGE_RESERVE_TOKENS
+}
+
+/// The prefix of the leaf that a span starts in, where the span does not hold it itself.
+fn prefix(document: &Document, span: Span) -> Vec<Span> {
+    let tree = &document.tree;
+    let first = tree.leaves_in(span).next().and_then(|at| tree.leaves.get(at));
+    let prefix = first.map(|leaf| leaf.prefix.as_slice()).unwrap_or_default();
+    prefix.iter().filter(|piece| !span.contains(**piece)).copied().collect()
+}
+
+/// The passages of one document, with all evidence that lies in them.
+fn passages(doc: DocId, document: &Document, spans: &[Taken], items: &[Item]) -> Vec<Passage> {
+    let evidence: Vec<&Evidence> = items.iter().filter(|item| item.doc == doc).flat_map(|item| &item.evidence).collect();
+    let groups = joined(document, spans);
+    let made = groups.into_iter().map(|group| {
+        let mut inside: Vec<Evidence> =
+            evidence.iter().filter(|e| group.span.contains(e.span)).map(|&e| e.clone()).collect();
+        inside.sort_by_key(|e| e.rank);
+        let largest = group.members.iter().max_by_key(|taken| (taken.span.len(), std::cmp::Reverse(taken.rank)));
+        Passage {
+            doc,
+            span: group.span,
+            kind: largest.map_or(ItemKind::Leaf, |taken| taken.kind),
+            tokens: cost(document, group.span),
+            prefix: prefix(document, group.span),
+            evidence: inside,
+            node: document.tree.smallest_containing(group.span).unwrap_or_default(),
+        }
+    });
+    made.collect()
+}

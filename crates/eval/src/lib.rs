@@ -1,0 +1,1 @@
+//! Judgments and runs → metrics, strata and intervals.

@@ -1,0 +1,757 @@
+//! A back end → a panic where it differs from what [`Catalog`] promises.
+//!
+//! Public, but not part of the API: a back end in another crate runs the same suite.
+
+use super::{Catalog, CatalogInfo, Change, DocumentEntry, NewDocument, Pending, Source};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use umbel_core::document::Document;
+use umbel_core::id::{DocId, LeafId};
+use umbel_core::offsets::{Offsets, TokenCounter, TokenOffsets};
+use umbel_core::span::{self, Span};
+use umbel_core::tree::{Heading, Leaf, Node, NodeKind, Tree};
+
+/// Runs each fixed case on a catalog of its own, and opens it again to see that it kept everything.
+///
+/// `open` gives the catalog of a name: an empty one the first time, then what was committed under that name. A back end
+/// that keeps nothing returns the same catalog again.
+///
+/// # Panics
+/// Where the back end is wrong.
+pub async fn fixed_cases(open: impl AsyncFn(&str) -> Arc<dyn Catalog>) {
+    macro_rules! run {
+        ($($case:ident)*) => {
+            $({
+                let name = stringify!($case);
+                let catalog = open(name).await;
+                $case(&*catalog).await;
+                let before = State::of(&*catalog).await;
+                drop(catalog);
+                assert_eq!(State::of(&*open(name).await).await, before, "after opening `{name}` again");
+            })*
+        };
+    }
+    run! {
+        a_new_catalog_is_empty
+        documents_come_back_as_they_went_in
+        a_replaced_document_keeps_its_id
+        an_id_is_never_used_again
+        leaves_that_vanish_are_deleted_and_leaves_that_return_are_not
+        names_follow_the_sources
+        pending_is_limited_and_settled
+        a_failed_change_changes_nothing
+        what_is_not_there_is_ignored
+        sources_are_replaced_and_removed
+        vectors_are_cached_by_model_and_text
+        settings_are_replaced
+        any_text_comes_back
+    }
+}
+
+/// Runs random calls against a model of the catalog, comparing everything after each, and opens the catalog again from
+/// time to time. The same seed gives the same calls.
+///
+/// # Panics
+/// Where the back end is wrong; the message names the seed and the step.
+pub async fn random_calls(open: impl AsyncFn(&str) -> Arc<dyn Catalog>, seed: u64, n_steps: usize) {
+    let mut random = Random(seed);
+    let mut model = Model::default();
+    let name = format!("random_{seed}");
+    let mut catalog = open(&name).await;
+    for step in 0..n_steps {
+        let call = model.call(&*catalog, &mut random).await;
+        if random.below(8) == 0 {
+            drop(catalog);
+            catalog = open(&name).await;
+        }
+        assert_eq!(State::of(&*catalog).await, model.state(), "seed {seed}, step {step}: {call}");
+        model.check_cache(&*catalog).await;
+    }
+}
+
+/// A document with a leaf a line and a token every three bytes: not a good tree, but every field is in use.
+pub fn sample(text: &str) -> Document {
+    let body =
+        Span::new(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }, text.len());
+    let tokens = TokenOffsets::of(text, &Thirds);
+    let lines: Vec<Span> = span::lines(text, body);
+    let pieces: Vec<Span> =
+        lines.iter().map(|line| line.trim(text)).filter(|piece| !piece.is_empty()).collect();
+    let mut tree = Tree::default();
+    for (&piece, node) in pieces.iter().zip(1..) {
+        let line = span::slice(text, piece);
+        if let Some(heading) = line.strip_prefix('#') {
+            tree.headings.push(Heading { span: piece, level: 1, text: heading.trim().to_owned() });
+            tree.top_level.push(piece);
+        }
+        let path: Vec<u32> = (0..tree.headings.len() as u32).rev().take(2).collect();
+        let n_tokens = tokens.count(piece) as u32;
+        tree.leaves.push(Leaf {
+            span: piece,
+            tokens: n_tokens,
+            node,
+            path: path.clone(),
+            embedded_headings: path.len() as u32,
+            prefix: pieces.first().copied().into_iter().collect(),
+            top_level: (tree.top_level.len() as u32).checked_sub(1),
+            has_body: !line.starts_with('#'),
+        });
+        let kind = NodeKind::Leaf;
+        tree.nodes.push(Node {
+            kind,
+            span: piece,
+            tokens: n_tokens,
+            parent: Some(0),
+            children: Vec::new(),
+            path,
+        });
+        tree.unmerged_tokens.push(n_tokens);
+    }
+    if let Some(span) = pieces.iter().copied().reduce(Span::hull) {
+        let children = (1..=pieces.len() as u32).collect();
+        let tokens = tokens.count(span) as u32;
+        tree.nodes.insert(
+            0,
+            Node { kind: NodeKind::Root, span, tokens, parent: None, children, path: Vec::new() },
+        );
+    }
+    let starts: Vec<u32> = lines.iter().map(|line| line.start as u32).collect();
+    Document {
+        body,
+        title: text.lines().next().unwrap_or_default().to_owned(),
+        tree,
+        offsets: Offsets { tokens, sentences: starts.clone(), blocks: starts },
+        warnings: text.lines().take(2).map(|line| format!("odd: `{line}`")).collect(),
+        text: text.to_owned(),
+    }
+}
+
+/// A [`sample`] as it is committed.
+pub fn new_document(source: &str, path: &str, text: &str) -> NewDocument {
+    let document = sample(text);
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    let leaf_ids = document.tree.leaves.iter().map(|leaf| {
+        let text = span::slice(text, leaf.span);
+        let n_before = seen.entry(text).or_default();
+        *n_before += 1;
+        LeafId::of(source, path, text, *n_before - 1)
+    });
+    let leaf_ids = leaf_ids.collect();
+    let fingerprint = hash(text);
+    NewDocument {
+        source: source.to_owned(),
+        path: path.to_owned(),
+        fingerprint,
+        document,
+        leaf_ids,
+    }
+}
+
+/// 32 bytes that differ where the text does.
+fn hash(text: &str) -> [u8; 32] {
+    let halves = [0, 1].map(|half| LeafId::of("", "", text, half).0);
+    std::array::from_fn(|at| halves.as_flattened()[at])
+}
+
+/// Three bytes a token.
+struct Thirds;
+
+impl TokenCounter for Thirds {
+    fn name(&self) -> &'static str {
+        "thirds"
+    }
+
+    fn count(&self, text: &str) -> usize {
+        text.len().div_ceil(3)
+    }
+
+    fn starts(&self, text: &str) -> Vec<u32> {
+        (0..text.len() as u32).step_by(3).collect()
+    }
+}
+
+/// All that a catalog shows but for its cache.
+#[derive(Debug, PartialEq)]
+struct State {
+    info: CatalogInfo,
+    sources: Vec<Source>,
+    stored: Vec<Stored>,
+    pending: Pending,
+}
+
+/// A stored document, comparable.
+type Stored = (DocumentEntry, Document, Vec<LeafId>);
+
+impl State {
+    async fn of(catalog: &dyn Catalog) -> State {
+        let listed = must(catalog.list().await);
+        let stored = load(catalog, &ids(&listed))
+            .await
+            .into_iter()
+            .map(|found| found.expect("a listed document loads"));
+        let stored: Vec<Stored> = stored.collect();
+        let loaded: Vec<_> = stored.iter().map(|(entry, ..)| entry.clone()).collect();
+        assert_eq!(listed, loaded, "`list` and `load` agree");
+        let names: BTreeSet<_> = listed.iter().map(|entry| &entry.name).collect();
+        assert_eq!(names.len(), listed.len(), "names are unique: {listed:?}");
+        let mut pending = must(catalog.pending(usize::MAX).await);
+        pending.documents.sort_unstable();
+        pending.deletes.sort_unstable();
+        State {
+            info: must(catalog.describe().await),
+            sources: must(catalog.sources().await),
+            stored,
+            pending,
+        }
+    }
+}
+
+fn ids(entries: &[DocumentEntry]) -> Vec<DocId> {
+    entries.iter().map(|entry| entry.id).collect()
+}
+
+#[track_caller]
+fn must<T>(result: Result<T, super::CatalogError>) -> T {
+    result.expect("the call succeeds")
+}
+
+async fn load(catalog: &dyn Catalog, docs: &[DocId]) -> Vec<Option<Stored>> {
+    let loaded = must(catalog.load(docs).await).into_iter();
+    loaded
+        .map(|found| found.map(|stored| (stored.entry, stored.document, stored.leaf_ids)))
+        .collect()
+}
+
+/// A source with this name.
+fn source(name: &str) -> Source {
+    Source { name: name.to_owned(), root: PathBuf::from("/data").join(name) }
+}
+
+/// A change that puts these documents, given as (source, path, text), and their sources.
+fn put(documents: &[(&str, &str, &str)]) -> Change {
+    let sources: BTreeSet<&str> = documents.iter().map(|(source, ..)| *source).collect();
+    Change {
+        sources: sources.into_iter().map(source).collect(),
+        put: documents
+            .iter()
+            .map(|(source, path, text)| new_document(source, path, text))
+            .collect(),
+        ..Change::default()
+    }
+}
+
+fn remove(docs: &[DocId]) -> Change {
+    Change { remove: docs.to_vec(), ..Change::default() }
+}
+
+async fn commit(catalog: &dyn Catalog, change: Change) -> Vec<DocId> {
+    must(catalog.commit(change).await)
+}
+
+/// Commits one document and returns its id.
+async fn put_one(catalog: &dyn Catalog, source: &str, path: &str, text: &str) -> DocId {
+    let ids = commit(catalog, put(&[(source, path, text)])).await;
+    assert_eq!(ids.len(), 1, "one document, one id");
+    ids[0]
+}
+
+async fn deletes(catalog: &dyn Catalog) -> BTreeSet<LeafId> {
+    must(catalog.pending(usize::MAX).await).deletes.into_iter().collect()
+}
+
+fn leaf_ids(source: &str, path: &str, text: &str) -> BTreeSet<LeafId> {
+    new_document(source, path, text).leaf_ids.into_iter().collect()
+}
+
+async fn a_new_catalog_is_empty(catalog: &dyn Catalog) {
+    let info = CatalogInfo {
+        generation: 0,
+        documents: 0,
+        leaves: 0,
+        pending: 0,
+        settings: BTreeMap::new(),
+    };
+    let state =
+        State { info, sources: Vec::new(), stored: Vec::new(), pending: Pending::default() };
+    assert_eq!(State::of(catalog).await, state);
+    assert_eq!(commit(catalog, Change::default()).await, [], "an empty change");
+    assert_eq!(must(catalog.describe().await).generation, 0, "an empty change is none");
+}
+
+async fn documents_come_back_as_they_went_in(catalog: &dyn Catalog) {
+    let documents =
+        [("b", "z.md", "# Z\n\none\ntwo\n"), ("b", "a/b.md", "one\none\n"), ("a", "c.md", "")];
+    let ids = commit(catalog, put(&documents)).await;
+    let stored = load(catalog, &ids).await;
+    for ((stored, &id), (source, path, text)) in stored.into_iter().zip(&ids).zip(documents) {
+        let (entry, document, leaf_ids) = stored.expect("it is there");
+        let new = new_document(source, path, text);
+        assert_eq!((&document, &leaf_ids), (&new.document, &new.leaf_ids));
+        let (source, path, name) = (source.to_owned(), path.to_owned(), path.to_owned());
+        let (fingerprint, leaves) = (new.fingerprint, leaf_ids.len());
+        assert_eq!(
+            entry,
+            DocumentEntry { id, source, path, name, fingerprint, leaves, indexed: false }
+        );
+    }
+    let listed: Vec<_> =
+        must(catalog.list().await).into_iter().map(|entry| (entry.source, entry.path)).collect();
+    let by_source_and_path = [("a", "c.md"), ("b", "a/b.md"), ("b", "z.md")];
+    assert_eq!(
+        listed,
+        by_source_and_path.map(|(source, path)| (source.to_owned(), path.to_owned()))
+    );
+    let info = must(catalog.describe().await);
+    assert_eq!((info.generation, info.documents, info.leaves, info.pending), (1, 3, 5, 3));
+    let asked = [ids[2], ids[0], ids[2]];
+    let loaded: Vec<_> =
+        load(catalog, &asked).await.into_iter().flatten().map(|(entry, ..)| entry.id).collect();
+    assert_eq!(loaded, asked, "in the order asked, also twice");
+}
+
+async fn a_replaced_document_keeps_its_id(catalog: &dyn Catalog) {
+    let id = put_one(catalog, "a", "a.md", "one\n").await;
+    must(catalog.settle(&Pending { documents: vec![id], deletes: Vec::new() }).await);
+    assert_eq!(put_one(catalog, "a", "a.md", "one\ntwo\n").await, id);
+    let listed = must(catalog.list().await);
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].id, listed[0].leaves, listed[0].indexed), (id, 2, false));
+    assert_eq!(listed[0].fingerprint, hash("one\ntwo\n"));
+    let twice = commit(catalog, put(&[("a", "a.md", "three\n"), ("a", "a.md", "four\n")])).await;
+    assert_eq!(twice, [id, id], "the later one of a change holds");
+    let texts: Vec<_> = load(catalog, &[id])
+        .await
+        .into_iter()
+        .flatten()
+        .map(|(_, document, _)| document.text)
+        .collect();
+    assert_eq!(texts, ["four\n"]);
+}
+
+async fn an_id_is_never_used_again(catalog: &dyn Catalog) {
+    let first = put_one(catalog, "a", "a.md", "one\n").await;
+    commit(catalog, remove(&[first])).await;
+    assert_eq!(load(catalog, &[first]).await, [None]);
+    let second = put_one(catalog, "a", "a.md", "one\n").await;
+    let change = Change { remove: vec![second], ..put(&[("a", "a.md", "two\n")]) };
+    let third = commit(catalog, change).await[0];
+    assert_eq!(
+        BTreeSet::from([first, second, third]).len(),
+        3,
+        "what is removed and put in one change is new"
+    );
+    commit(catalog, remove(&[third])).await;
+    let fourth = put_one(catalog, "a", "b.md", "one\n").await;
+    assert!(![first, second, third].contains(&fourth));
+}
+
+async fn leaves_that_vanish_are_deleted_and_leaves_that_return_are_not(catalog: &dyn Catalog) {
+    let (old, new) = ("one\ntwo\ntwo\n", "two\nthree\n");
+    let id = put_one(catalog, "a", "a.md", old).await;
+    assert_eq!(deletes(catalog).await, BTreeSet::new());
+    put_one(catalog, "a", "a.md", new).await;
+    let (old_ids, new_ids) = (leaf_ids("a", "a.md", old), leaf_ids("a", "a.md", new));
+    assert_eq!(deletes(catalog).await, &old_ids - &new_ids);
+    put_one(catalog, "a", "a.md", old).await;
+    assert_eq!(deletes(catalog).await, &new_ids - &old_ids);
+    commit(catalog, remove(&[id])).await;
+    assert_eq!(deletes(catalog).await, &new_ids | &old_ids);
+    assert_eq!(must(catalog.describe().await).pending, (&new_ids | &old_ids).len());
+    put_one(catalog, "a", "a.md", old).await;
+    assert_eq!(deletes(catalog).await, &new_ids - &old_ids, "back under another id");
+    put_one(catalog, "a", "b.md", new).await;
+    assert_eq!(
+        deletes(catalog).await,
+        &new_ids - &old_ids,
+        "the same text elsewhere is another leaf"
+    );
+}
+
+async fn names_follow_the_sources(catalog: &dyn Catalog) {
+    let names =
+        async || must(catalog.list().await).into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+    put_one(catalog, "a", "x.md", "one\n").await;
+    assert_eq!(names().await, ["x.md"]);
+    let ids = commit(catalog, put(&[("b", "x.md", "two\n"), ("b", "y.md", "three\n")])).await;
+    assert_eq!(names().await, ["a/x.md", "b/x.md", "y.md"]);
+    commit(catalog, Change { remove_sources: vec!["b".to_owned()], ..remove(&ids) }).await;
+    assert_eq!(names().await, ["x.md"]);
+    let inner = commit(catalog, put(&[("a", "a/x.md", "four\n")])).await;
+    assert_eq!(
+        names().await,
+        ["a/x.md", "x.md"],
+        "a long name that nobody goes by is in nobody's way"
+    );
+    put_one(catalog, "b", "x.md", "two\n").await;
+    assert_eq!(names().await, ["a/a/x.md", "a/x.md", "b/x.md"], "a path that another one goes by");
+    put_one(catalog, "c", "a/a/x.md", "five\n").await;
+    assert_eq!(names().await, ["a/a/x.md", "a/x.md", "b/x.md", "c/a/a/x.md"], "and so on");
+    commit(catalog, remove(&inner)).await;
+    assert_eq!(names().await, ["a/x.md", "b/x.md", "a/a/x.md"]);
+    let inside =
+        [("d", "e/f.md", "1"), ("d/e", "f.md", "2"), ("g", "e/f.md", "3"), ("g", "f.md", "4")];
+    commit(catalog, put(&inside)).await;
+    let of_inside = ["d//e/f.md", "d/e//f.md", "g/e/f.md", "g/f.md"];
+    assert_eq!(names().await[3..], of_inside, "sources inside each other");
+}
+
+async fn pending_is_limited_and_settled(catalog: &dyn Catalog) {
+    let ids = commit(
+        catalog,
+        put(&[("a", "1", "one"), ("a", "2", "two"), ("a", "3", "three"), ("a", "4", "x\ny")]),
+    )
+    .await;
+    commit(catalog, remove(&ids[3..])).await;
+    let generation = must(catalog.describe().await).generation;
+    let some = must(catalog.pending(1).await);
+    assert_eq!((some.documents.len(), some.deletes.len()), (1, 1));
+    assert_eq!(must(catalog.pending(0).await), Pending::default());
+    must(catalog.settle(&some).await);
+    let rest = must(catalog.pending(9).await);
+    assert_eq!((rest.documents.len(), rest.deletes.len()), (2, 1));
+    assert!(
+        !rest.documents.contains(&some.documents[0]) && !rest.deletes.contains(&some.deletes[0])
+    );
+    must(catalog.settle(&rest).await);
+    must(catalog.settle(&rest).await);
+    assert_eq!(must(catalog.pending(9).await), Pending::default());
+    assert!(must(catalog.list().await).iter().all(|entry| entry.indexed));
+    assert_eq!(must(catalog.describe().await).pending, 0);
+    must(catalog.unsettle().await);
+    assert_eq!(
+        must(catalog.pending(9).await),
+        Pending { documents: ids[..3].to_vec(), deletes: Vec::new() }
+    );
+    let info = must(catalog.describe().await);
+    assert_eq!((info.pending, info.generation), (3, generation), "the documents are the same");
+}
+
+async fn a_failed_change_changes_nothing(catalog: &dyn Catalog) {
+    let ids = commit(
+        catalog,
+        put(&[("a", "a.md", "one\n"), ("a", "b.md", "two\n"), ("b", "c.md", "three\n")]),
+    )
+    .await;
+    let before = State::of(catalog).await;
+    let good = Change {
+        remove: vec![ids[1]],
+        ..put(&[("a", "a.md", "other\n"), ("n", "new.md", "new\n")])
+    };
+    let mut of_no_source = good.clone();
+    of_no_source.put.push(new_document("nowhere", "d.md", "four\n"));
+    assert!(
+        catalog.commit(of_no_source).await.is_err(),
+        "a document of a source that is not there"
+    );
+    assert_eq!(State::of(catalog).await, before);
+    let source_in_use = Change { remove_sources: vec!["b".to_owned()], ..good };
+    assert!(catalog.commit(source_in_use).await.is_err(), "a source goes, a document of it stays");
+    assert_eq!(State::of(catalog).await, before);
+    put_one(catalog, "a", "d.md", "four\n").await;
+}
+
+async fn what_is_not_there_is_ignored(catalog: &dyn Catalog) {
+    let id = put_one(catalog, "a", "a.md", "one\n").await;
+    let nowhere = [DocId(0), DocId(id.0 + 1), DocId(u64::MAX), DocId(1 << 63)];
+    let leaf = LeafId::of("a", "a.md", "two", 0);
+    must(catalog.settle(&Pending { documents: nowhere.to_vec(), deletes: vec![leaf] }).await);
+    commit(catalog, Change { remove_sources: vec!["b".to_owned()], ..remove(&nowhere) }).await;
+    let loaded = load(catalog, &[&nowhere[..], &[id]].concat()).await;
+    assert_eq!(
+        loaded.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [false, false, false, false, true]
+    );
+    assert_eq!(must(catalog.describe().await).generation, 2);
+    assert_eq!(load(catalog, &[]).await, []);
+}
+
+async fn sources_are_replaced_and_removed(catalog: &dyn Catalog) {
+    let with = |sources: &[Source]| Change { sources: sources.to_vec(), ..Change::default() };
+    let moved = Source { name: "b".to_owned(), root: PathBuf::from("/elsewhere/Ä b") };
+    commit(catalog, with(&[source("b"), source("a"), source("")])).await;
+    let id = put_one(catalog, "b", "x.md", "one\n").await;
+    commit(catalog, with(std::slice::from_ref(&moved))).await;
+    assert_eq!(must(catalog.sources().await), [source(""), source("a"), moved]);
+    assert_eq!(ids(&must(catalog.list().await)), [id], "a moved source keeps its documents");
+    let gone = ["a".to_owned(), "b".to_owned()];
+    commit(catalog, Change { remove_sources: gone.to_vec(), ..remove(&[id]) }).await;
+    assert_eq!(must(catalog.sources().await), [source("")]);
+}
+
+async fn vectors_are_cached_by_model_and_text(catalog: &dyn Catalog) {
+    let (one, two, three) = (hash("one"), hash("two"), hash("three"));
+    assert_eq!(must(catalog.cached("m", &[one]).await), [None]);
+    must(
+        catalog
+            .cache("m", &[(one, vec![1.0, -0.0, f32::MIN_POSITIVE]), (two, vec![0.1; 384])])
+            .await,
+    );
+    must(catalog.cache("n", &[(one, vec![9.0]), (three, Vec::new())]).await);
+    let found = must(catalog.cached("m", &[two, three, one, two]).await);
+    assert_eq!(
+        found,
+        [
+            Some(vec![0.1; 384]),
+            None,
+            Some(vec![1.0, -0.0, f32::MIN_POSITIVE]),
+            Some(vec![0.1; 384])
+        ]
+    );
+    must(catalog.cache("m", &[(one, vec![2.0]), (one, vec![3.0])]).await);
+    assert_eq!(must(catalog.cached("m", &[one]).await), [Some(vec![3.0])], "the later one holds");
+    assert_eq!(must(catalog.cached("n", &[one, three]).await), [Some(vec![9.0]), Some(Vec::new())]);
+    assert_eq!(must(catalog.cached("M", &[one]).await), [None]);
+    assert_eq!(must(catalog.describe().await).generation, 0);
+}
+
+async fn settings_are_replaced(catalog: &dyn Catalog) {
+    must(catalog.set(&[("model", "a"), ("language", "")]).await);
+    must(catalog.set(&[("model", "ä'\"\n"), ("model", "last")]).await);
+    must(catalog.set(&[]).await);
+    let want = [("language", ""), ("model", "last")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let info = must(catalog.describe().await);
+    assert_eq!((info.settings, info.generation), (BTreeMap::from(want), 0));
+}
+
+async fn any_text_comes_back(catalog: &dyn Catalog) {
+    let big = "A line of a big document, with ünïcödé and a number.\n".repeat(40_000);
+    let texts = [
+        "",
+        "\n\n",
+        "\u{feff}",
+        "\u{feff}# BOM\r\n\r\nand CRLF\r\n",
+        "a\0b\0\n\0",
+        "日本語\n👩‍👩‍👧 e\u{301}\u{10ffff}",
+        "'; --",
+        &big,
+    ];
+    for text in texts {
+        let path = format!(
+            "{}\u{1f600}.md",
+            text.chars().filter(|c| *c != '\0').take(5).collect::<String>()
+        );
+        let new = new_document("Quelle / 源", &path, text);
+        let ids = commit(catalog, put(&[("Quelle / 源", &path, text)])).await;
+        let (entry, document, leaf_ids) =
+            load(catalog, &ids).await.into_iter().flatten().next().expect("it is there");
+        assert_eq!((entry.path, entry.leaves), (path, new.leaf_ids.len()));
+        assert!((document, leaf_ids) == (new.document, new.leaf_ids), "`{}`", entry.name);
+    }
+}
+
+/// What a catalog should hold.
+#[derive(Default)]
+struct Model {
+    generation: u64,
+    sources: BTreeMap<String, PathBuf>,
+    documents: BTreeMap<(String, String), (DocId, NewDocument, bool)>,
+    used: BTreeSet<DocId>,
+    deletes: BTreeSet<LeafId>,
+    settings: BTreeMap<String, String>,
+    cache: BTreeMap<(String, [u8; 32]), Vec<f32>>,
+}
+
+impl Model {
+    /// Makes one random call to both and says which.
+    async fn call(&mut self, catalog: &dyn Catalog, random: &mut Random) -> &'static str {
+        match random.below(12) {
+            0 => {
+                let mut change = self.change(random);
+                change.put.push(new_document("nowhere", "x", "x"));
+                assert!(
+                    catalog.commit(change).await.is_err(),
+                    "a document of a source that is not there"
+                );
+                "a failed commit"
+            }
+            1 => {
+                must(catalog.unsettle().await);
+                self.documents.values_mut().for_each(|(.., indexed)| *indexed = false);
+                "unsettle"
+            }
+            2..=4 => {
+                let done = must(catalog.pending(random.below(5)).await);
+                must(catalog.settle(&done).await);
+                let indexed = |id: &DocId| done.documents.contains(id);
+                self.documents
+                    .values_mut()
+                    .filter(|(id, ..)| indexed(id))
+                    .for_each(|(.., indexed)| *indexed = true);
+                done.deletes
+                    .iter()
+                    .for_each(|leaf| assert!(self.deletes.remove(leaf), "it was pending"));
+                "settle"
+            }
+            5 => {
+                let (key, value) = (random.pick(&["a", "b", "ä"]), random.pick(&["", "1", "'"]));
+                must(catalog.set(&[(key, value)]).await);
+                self.settings.insert(key.to_owned(), value.to_owned());
+                "set"
+            }
+            6 => {
+                let (model, text) = (random.pick(MODELS), hash(random.pick(LINES)));
+                let vector = vec![random.below(100) as f32 / 7.0; random.below(4)];
+                must(catalog.cache(model, &[(text, vector.clone())]).await);
+                self.cache.insert((model.to_owned(), text), vector);
+                "cache"
+            }
+            _ => {
+                let change = self.change(random);
+                let ids = must(catalog.commit(change.clone()).await);
+                self.commit(change, &ids);
+                "commit"
+            }
+        }
+    }
+
+    /// A random change that is allowed: the sources that it removes are empty after it.
+    fn change(&self, random: &mut Random) -> Change {
+        let mut change = Change::default();
+        for _ in 0..random.below(4) {
+            let name = random.pick(SOURCES);
+            let text: String = (0..random.below(5)).map(|_| random.pick(LINES)).collect();
+            if !self.sources.contains_key(name) || random.below(6) == 0 {
+                change.sources.push(Source {
+                    name: name.to_owned(),
+                    root: format!("/{}", random.below(9)).into(),
+                });
+            }
+            change.put.push(new_document(name, random.pick(PATHS), &text));
+        }
+        let present = self.documents.values().map(|(id, ..)| *id);
+        change.remove = present.chain([DocId(u64::MAX)]).filter(|_| random.below(6) == 0).collect();
+        let name = random.pick(SOURCES);
+        if random.below(5) == 0 && !change.put.iter().any(|new| new.source == name) {
+            let of_source = self.documents.iter().filter(|((source, _), _)| source == name);
+            change.remove.extend(of_source.map(|(_, (id, ..))| *id));
+            change.remove_sources.push(name.to_owned());
+        }
+        change
+    }
+
+    fn commit(&mut self, change: Change, ids: &[DocId]) {
+        let empty = change.sources.is_empty() && change.put.is_empty();
+        self.generation +=
+            u64::from(!empty || !change.remove.is_empty() || !change.remove_sources.is_empty());
+        let before = self.leaves();
+        self.sources.extend(change.sources.into_iter().map(|source| (source.name, source.root)));
+        self.documents.retain(|_, (id, ..)| !change.remove.contains(id));
+        assert_eq!(change.put.len(), ids.len(), "an id for each document put");
+        for (new, &id) in change.put.into_iter().zip(ids) {
+            let key = (new.source.clone(), new.path.clone());
+            let replaced = self.documents.insert(key, (id, new, false));
+            let expected =
+                replaced.as_ref().map_or_else(|| !self.used.contains(&id), |(old, ..)| *old == id);
+            self.deletes.extend(replaced.into_iter().flat_map(|(_, old, _)| old.leaf_ids));
+            assert!(expected, "{id:?} is new, or the one of the document replaced");
+            self.used.insert(id);
+        }
+        self.sources.retain(|name, _| !change.remove_sources.contains(name));
+        let after = self.leaves();
+        self.deletes.extend(before);
+        self.deletes.retain(|leaf| !after.contains(leaf));
+    }
+
+    fn leaves(&self) -> BTreeSet<LeafId> {
+        self.documents.values().flat_map(|(_, new, _)| new.leaf_ids.iter().copied()).collect()
+    }
+
+    fn name(&self, source: &str, path: &str) -> String {
+        let long_name = format!("{source}/{path}");
+        let shares_it =
+            |(s, p): &(&str, &str)| (*s, *p) != (source, path) && self.goes_by_long_name(p);
+        if !self.goes_by_long_name(path) {
+            path.to_owned()
+        } else if self.with_long_name(&long_name).any(|document| shares_it(&document)) {
+            format!("{source}//{path}")
+        } else {
+            long_name
+        }
+    }
+
+    /// Whether documents with this path need the source in their name.
+    fn goes_by_long_name(&self, path: &str) -> bool {
+        self.documents.keys().filter(|(_, p)| p == path).count() > 1
+            || self.with_long_name(path).any(|(_, p)| self.goes_by_long_name(p))
+    }
+
+    fn with_long_name(&self, name: &str) -> impl Iterator<Item = (&str, &str)> {
+        let keys = self.documents.keys().map(|(source, path)| (source.as_str(), path.as_str()));
+        keys.filter(move |(source, path)| format!("{source}/{path}") == name)
+    }
+
+    fn state(&self) -> State {
+        let stored = self.documents.iter().map(|((source, path), (id, new, indexed))| {
+            let entry = DocumentEntry {
+                id: *id,
+                source: source.clone(),
+                path: path.clone(),
+                name: self.name(source, path),
+                fingerprint: new.fingerprint,
+                leaves: new.leaf_ids.len(),
+                indexed: *indexed,
+            };
+            (entry, new.document.clone(), new.leaf_ids.clone())
+        });
+        let waiting: BTreeSet<DocId> =
+            self.documents.values().filter(|(.., indexed)| !indexed).map(|(id, ..)| *id).collect();
+        let info = CatalogInfo {
+            generation: self.generation,
+            documents: self.documents.len(),
+            leaves: self.documents.values().map(|(_, new, _)| new.leaf_ids.len()).sum(),
+            pending: waiting.len() + self.deletes.len(),
+            settings: self.settings.clone(),
+        };
+        let sources = self
+            .sources
+            .iter()
+            .map(|(name, root)| Source { name: name.clone(), root: root.clone() });
+        State {
+            info,
+            sources: sources.collect(),
+            stored: stored.collect(),
+            pending: Pending {
+                documents: waiting.into_iter().collect(),
+                deletes: self.deletes.iter().copied().collect(),
+            },
+        }
+    }
+
+    async fn check_cache(&self, catalog: &dyn Catalog) {
+        let texts: Vec<[u8; 32]> = LINES.iter().map(|line| hash(line)).collect();
+        for model in MODELS {
+            let want =
+                texts.iter().map(|text| self.cache.get(&((*model).to_owned(), *text)).cloned());
+            assert_eq!(must(catalog.cached(model, &texts).await), want.collect::<Vec<_>>());
+        }
+    }
+}
+
+const SOURCES: &[&str] = &["a", "a/b", "b", "ß"];
+const PATHS: &[&str] = &["x.md", "b/x.md", "a/b/x.md", "y.md", "ß/y.md"];
+const LINES: &[&str] = &["# One\n", "two\r\n", "\n", "\u{feff}drei 三\n", "four\0\n", "five"];
+const MODELS: &[&str] = &["m", "n"];
+
+/// SplitMix64. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, which is not 0.
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn pick(&mut self, of: &[&'static str]) -> &'static str {
+        of[self.below(of.len())]
+    }
+}

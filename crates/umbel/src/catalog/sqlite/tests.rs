@@ -1,0 +1,348 @@
+//! The conformance suite on a disk and in memory, files that are not catalogs, and a writer that is killed.
+
+use super::*;
+use crate::catalog::conformance::{self, new_document};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
+
+/// The result of a future that never waits.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("the catalog blocks, it never waits"),
+    }
+}
+
+/// Another one in each run; shown where the test fails.
+fn any_seed() -> u64 {
+    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    eprintln!("seed {seed}");
+    seed
+}
+
+fn on_disk(folder: &Path) -> impl AsyncFn(&str) -> Arc<dyn Catalog> {
+    async |name| {
+        let catalog: Arc<dyn Catalog> =
+            Arc::new(SqliteCatalog::open(&folder.join(format!("{name}.db"))).unwrap());
+        catalog
+    }
+}
+
+fn in_memory() -> impl AsyncFn(&str) -> Arc<dyn Catalog> {
+    let kept: Mutex<BTreeMap<String, Arc<dyn Catalog>>> = Mutex::default();
+    async move |name| {
+        let mut kept = kept.lock().unwrap();
+        let made = || Arc::new(SqliteCatalog::in_memory().unwrap());
+        Arc::clone(kept.entry(name.to_owned()).or_insert_with(|| made()))
+    }
+}
+
+/// A change that puts documents of the source `a`, given as (path, text).
+fn put_all(documents: &[(&str, &str)]) -> Change {
+    let sources = vec![Source { name: "a".to_owned(), root: "/a".into() }];
+    let put = documents.iter().map(|(path, text)| new_document("a", path, text)).collect();
+    Change { sources, put, ..Change::default() }
+}
+
+/// The texts of a catalog, by path.
+fn texts(catalog: &SqliteCatalog) -> BTreeMap<String, String> {
+    let ids: Vec<DocId> = now(catalog.list()).unwrap().iter().map(|entry| entry.id).collect();
+    let loaded = now(catalog.load(&ids)).unwrap().into_iter().flatten();
+    loaded.map(|stored| (stored.entry.path, stored.document.text)).collect()
+}
+
+/// The bytes of a closed catalog with some text in it.
+fn catalog_bytes(folder: &Path) -> Vec<u8> {
+    let path = folder.join("whole.db");
+    let catalog = SqliteCatalog::open(&path).unwrap();
+    now(catalog.commit(put_all(&[("a.md", &"some text\n".repeat(3000))]))).unwrap();
+    drop(catalog);
+    fs_err::read(&path).unwrap()
+}
+
+/// Opens a file with these bytes, in both ways; the file must stay as it is.
+fn open_bytes(bytes: &[u8]) -> CatalogError {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    fs_err::write(&path, bytes).unwrap();
+    let read_only = SqliteCatalog::open_read_only(&path).unwrap_err();
+    let error = SqliteCatalog::open(&path).unwrap_err();
+    assert_eq!(read_only.to_string(), error.to_string());
+    assert!(fs_err::read(&path).unwrap() == bytes, "a file that is refused is left as it is");
+    error
+}
+
+#[test]
+fn it_conforms_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    now(conformance::fixed_cases(on_disk(folder.path())));
+    now(conformance::random_calls(on_disk(folder.path()), any_seed(), 100));
+}
+
+#[test]
+fn it_conforms_in_memory() {
+    now(conformance::fixed_cases(in_memory()));
+    (0..5)
+        .for_each(|n| now(conformance::random_calls(in_memory(), any_seed().wrapping_add(n), 200)));
+}
+
+#[test]
+fn a_file_that_is_no_catalog_is_corrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = catalog_bytes(folder.path());
+    let other = folder.path().join("other.db");
+    Connection::open(&other)
+        .unwrap()
+        .execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)")
+        .unwrap();
+    let mut damaged = vec![
+        Vec::new(),
+        b"not a database".to_vec(),
+        vec![7; 100_000],
+        fs_err::read(&other).unwrap(),
+    ];
+    damaged.extend(
+        [1, 15, 16, 99, 100, 4095, 4096, 5000, whole.len() - 4096, whole.len() - 1]
+            .map(|n| whole[..n].to_vec()),
+    );
+    for bytes in damaged {
+        let error = open_bytes(&bytes);
+        assert!(matches!(error, CatalogError::Corrupt { .. }), "{} bytes: {error:?}", bytes.len());
+    }
+}
+
+#[test]
+fn another_format_is_named() {
+    for found in [0, FORMAT_VERSION + 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it.db");
+        create(&path).unwrap();
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", found).unwrap();
+        let error = open_bytes(&fs_err::read(&path).unwrap());
+        assert!(matches!(error, CatalogError::Version { found: f, .. } if f == found), "{error:?}");
+    }
+}
+
+#[test]
+fn an_old_catalog_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    Connection::open(&path).unwrap().execute_batch(include_str!("format_1.sql")).unwrap();
+    let catalog = SqliteCatalog::open(&path).unwrap();
+    let info = now(catalog.describe()).unwrap();
+    assert_eq!((info.generation, info.documents, info.leaves, info.pending), (3, 1, 2, 1));
+    assert_eq!(info.settings["model"], "m");
+    assert_eq!(
+        now(catalog.sources()).unwrap(),
+        [Source { name: "docs".to_owned(), root: "/data".into() }]
+    );
+    let stored = now(catalog.load(&[DocId(7)])).unwrap().pop().flatten().unwrap();
+    assert_eq!(stored.document, conformance::sample("\u{feff}# Ä\n\none two\r\n"));
+    assert_eq!(stored.leaf_ids, [LeafId([1; 16]), LeafId([2; 16])]);
+    assert_eq!((stored.entry.fingerprint, stored.entry.indexed), ([5; 32], true));
+    assert_eq!(now(catalog.pending(9)).unwrap().deletes, [LeafId([3; 16])]);
+    assert_eq!(now(catalog.cached("m", &[[4; 32]])).unwrap(), [Some(vec![1.0, -2.0])]);
+}
+
+#[test]
+fn damaged_contents_are_corrupt() {
+    for damage in ["shape = x'0100'", "leaf_ids = x'00'", "text = CAST(x'ff' AS TEXT)", "text = ''"]
+    {
+        let catalog = SqliteCatalog::in_memory().unwrap();
+        let ids = now(catalog.commit(put_all(&[("a.md", "one\n")]))).unwrap();
+        lock(&catalog.writer).execute(&format!("UPDATE contents SET {damage}"), []).unwrap();
+        let error = now(catalog.load(&ids)).unwrap_err();
+        assert!(matches!(error, CatalogError::Corrupt { .. }), "{damage}: {error:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    for nowhere in [folder.path().join("no/folder/it.db"), folder.path().to_owned()] {
+        let error = SqliteCatalog::open(&nowhere).unwrap_err();
+        assert!(matches!(error, CatalogError::Unwritable { .. }), "{error:?}");
+    }
+    let catalog = SqliteCatalog::open(&path).unwrap();
+    now(catalog.commit(put_all(&[("a.md", "one\n")]))).unwrap();
+    lock(&catalog.writer).pragma_update_and_check(None, "max_page_count", 60, |_| Ok(())).unwrap();
+    let big = "too much\n".repeat(100_000);
+    let error = now(catalog.commit(put_all(&[("a.md", "two\n"), ("b.md", &big)]))).unwrap_err();
+    assert!(matches!(error, CatalogError::Unwritable { .. }), "{error:?}");
+    assert_eq!(texts(&catalog), BTreeMap::from([("a.md".to_owned(), "one\n".to_owned())]));
+    assert_eq!(now(catalog.describe()).unwrap().generation, 1);
+    now(catalog.commit(put_all(&[("a.md", "three\n")]))).expect("what fits is still committed");
+}
+
+#[test]
+fn a_reader_works_beside_the_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it ä?#%.db");
+    let missing = SqliteCatalog::open_read_only(&path).unwrap_err();
+    assert!(matches!(missing, CatalogError::Corrupt { .. }), "{missing:?}");
+    let writer = SqliteCatalog::open(&path).unwrap();
+    let reader = SqliteCatalog::open_read_only(&path).unwrap();
+    for text in ["one", "two"] {
+        now(writer.commit(put_all(&[("a.md", text)]))).unwrap();
+        assert_eq!(texts(&reader)["a.md"], text);
+    }
+    let error = now(reader.commit(put_all(&[("b.md", "three")]))).unwrap_err();
+    assert!(matches!(error, CatalogError::Unwritable { .. }), "{error:?}");
+    drop(writer);
+    assert_eq!(texts(&reader)["a.md"], "two");
+    drop(reader);
+    drop(SqliteCatalog::open(&path).unwrap());
+    assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1, "a closed catalog is one file");
+    assert_eq!(texts(&SqliteCatalog::open_read_only(&path).unwrap())["a.md"], "two");
+    let immutable = connect_immutable(&path).unwrap();
+    assert_eq!(
+        immutable
+            .query_row("SELECT text FROM contents", [], |row| row.get::<_, String>(0))
+            .unwrap(),
+        "two"
+    );
+}
+
+#[test]
+fn reads_do_not_wait_for_a_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = SqliteCatalog::open(&folder.path().join("it.db")).unwrap();
+    now(catalog.commit(put_all(&[("a.md", "one")]))).unwrap();
+    let commit = lock(&catalog.writer);
+    commit.execute_batch("BEGIN IMMEDIATE; UPDATE contents SET text = 'two'").unwrap();
+    assert_eq!(texts(&catalog)["a.md"], "one");
+}
+
+#[test]
+fn a_half_made_file_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    fs_err::write(beside(&path, ".new"), b"half").unwrap();
+    fs_err::write(beside(&path, ".new-journal"), b"half").unwrap();
+    assert_eq!(now(SqliteCatalog::open(&path).unwrap().describe()).unwrap().documents, 0);
+    fs_err::rename(&path, beside(&path, "-wal")).unwrap();
+    let log_alone = SqliteCatalog::open(&path).unwrap_err();
+    assert!(matches!(log_alone, CatalogError::Corrupt { .. }), "{log_alone:?}");
+}
+
+#[test]
+fn a_text_is_stored_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    let text = "wholly unlike any other text";
+    now(SqliteCatalog::open(&path)
+        .unwrap()
+        .commit(put_all(&[("a.md", &format!("# Title\n\n{text}\n"))])))
+    .unwrap();
+    let bytes = fs_err::read(&path).unwrap();
+    assert_eq!(bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count(), 1);
+}
+
+/// Where the child of the kill test works; set only for it.
+const KILL_ENV: &str = "UMBEL_TEST_KILL_CATALOG";
+const KILL_TEST: &str =
+    "catalog::sqlite::tests::a_killed_writer_loses_nothing_that_it_acknowledged";
+const SLOTS: u64 = 7;
+
+/// What commit number `n` (from 1) does: it puts six documents that all say `n`, five of them in place of those of commit
+/// `n - SLOTS`, and removes the sixth one of the commit before.
+fn numbered_change(catalog: &SqliteCatalog, n: u64) -> Change {
+    let text =
+        |i: u64| format!("commit {n}\n{}", format!("line {i} of {n}\n").repeat((i * 40) as usize));
+    let documents: Vec<(String, String)> =
+        (0..5).map(|i| (format!("{}/{i}", n % SLOTS), text(i))).collect();
+    let fleeting = (format!("fleeting/{n}"), text(1));
+    let borrowed: Vec<(&str, &str)> = documents
+        .iter()
+        .chain([&fleeting])
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let remove = now(catalog.list())
+        .unwrap()
+        .into_iter()
+        .filter(|entry| entry.path.starts_with("fleeting/"));
+    Change { remove: remove.map(|entry| entry.id).collect(), ..put_all(&borrowed) }
+}
+
+/// Commits until it is killed, and says so after each commit.
+fn commit_for_ever(path: &Path) -> ! {
+    let catalog = SqliteCatalog::open(path).unwrap();
+    loop {
+        let n = now(catalog.describe()).unwrap().generation + 1;
+        now(catalog.commit(numbered_change(&catalog, n))).unwrap();
+        writeln!(std::io::stdout(), "acknowledged {n}").unwrap();
+    }
+}
+
+/// All documents are those of the commits up to the generation, which is returned.
+fn check_whole(catalog: &SqliteCatalog) -> u64 {
+    let info = now(catalog.describe()).unwrap();
+    let n = info.generation;
+    let mut want = BTreeMap::new();
+    for at in n.saturating_sub(SLOTS - 1).max(1)..=n {
+        let put = numbered_change(catalog, at).put;
+        want.extend(put.into_iter().map(|new| (new.path, new.document.text)));
+    }
+    want.retain(|path, _| !path.starts_with("fleeting/") || *path == format!("fleeting/{n}"));
+    assert_eq!(texts(catalog), want);
+    assert_eq!(info.documents, want.len());
+    assert_eq!(
+        info.leaves,
+        now(catalog.list()).unwrap().iter().map(|entry| entry.leaves).sum::<usize>()
+    );
+    let pending = now(catalog.pending(usize::MAX)).unwrap();
+    assert_eq!(info.pending, pending.documents.len() + pending.deletes.len());
+    n
+}
+
+/// A kill leaves what was written to the operating system; a power cut would also test the syncs.
+#[test]
+fn a_killed_writer_loses_nothing_that_it_acknowledged() {
+    if let Some(path) = std::env::var_os(KILL_ENV) {
+        commit_for_ever(Path::new(&path));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    let mut random = any_seed();
+    let mut n_before = 0;
+    for round in 0..20 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", KILL_TEST, "--nocapture"])
+            .env(KILL_ENV, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros((random >> 33) % 120_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let lines = output.lines().map_while(Result::ok);
+        // The first line also holds the name of the test.
+        let numbers =
+            lines.filter_map(|line| line.split_once("acknowledged ")?.1.parse::<u64>().ok());
+        let last = numbers.last();
+        if !path.exists() {
+            assert_eq!(last, None);
+            continue;
+        }
+        let beside_the_log = check_whole(&SqliteCatalog::open_read_only(&path).unwrap());
+        let catalog = SqliteCatalog::open(&path).unwrap();
+        let n = check_whole(&catalog);
+        assert_eq!(n, beside_the_log);
+        // The number before is known where this child acknowledged none.
+        let acknowledged = last.unwrap_or(n_before);
+        assert!(
+            n == acknowledged || n == acknowledged + 1,
+            "round {round}: {n} commits, {acknowledged} acknowledged"
+        );
+        n_before = n;
+    }
+    assert!(n_before > SLOTS, "the kills came before any work");
+}

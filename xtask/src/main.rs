@@ -1,1 +1,95 @@
-fn main() {}
+//! A task's name → the commands that do it. `cargo xtask check` is everything that CI runs.
+//!
+//! Invariant: the standard library is the only dependency, so the first task starts at once.
+
+mod tidy;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const USAGE: &str = "usage: cargo xtask check | tidy | bench [FILTER]";
+
+fn main() -> ExitCode {
+    let mut args = env::args().skip(1);
+    let done = match args.next().as_deref() {
+        Some("check") => check(),
+        Some("tidy") => tidy::run(&root()),
+        Some("bench") => bench(args.next()),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            say(&format!("xtask: {message}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the task runner's own words")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Formatting, lints, arrows, features, docs and tests; the tests last, so that their summary is the last line.
+fn check() -> Result<(), String> {
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    say("── tidy");
+    tidy::run(&root())?;
+    step("lint", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    for features in ["", "sqlite", "local", "edge"] {
+        let name = if features.is_empty() { "no feature" } else { features };
+        let mut command = cargo(&["check", "--quiet", "--package", "umbel", "--no-default-features"]);
+        command.args(["--features", features]);
+        step(&format!("feature: {name}"), command)?;
+    }
+    let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    step("docs", docs)?;
+    step("doctests", cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
+    if succeeds(cargo(&["nextest", "--version"])) {
+        step("tests", cargo(&["nextest", "run", "--workspace"]))
+    } else {
+        say("cargo-nextest is not installed: `cargo test` runs the tests instead");
+        step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]))
+    }
+}
+
+/// The benches, in release.
+fn bench(filter: Option<String>) -> Result<(), String> {
+    let mut command = cargo(&["run", "--release", "--package", "umbel-cli", "--features", "bench", "--bin", "umbel-bench", "--"]);
+    command.args(filter);
+    step("bench", command)
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.current_dir(root()).args(args).env("INSTA_UPDATE", "no");
+    command
+}
+
+fn succeeds(mut command: Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn step(name: &str, mut command: Command) -> Result<(), String> {
+    say(&format!("── {name}"));
+    let start = Instant::now();
+    let status = command.status().map_err(|error| format!("{name}: {error}"))?;
+    if !status.success() {
+        return Err(format!("{name} failed"));
+    }
+    if name != "tests" {
+        say(&format!("   {name}: {} s", start.elapsed().as_secs()));
+    }
+    Ok(())
+}

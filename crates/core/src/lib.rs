@@ -11,6 +11,7 @@ pub mod measure;
 pub mod group;
 pub mod leaf;
 pub mod document;
+pub mod check;
 pub mod hit;
 pub mod collapse;
 pub mod merge;

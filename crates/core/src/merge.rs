@@ -316,3 +316,162 @@ fn replace(voices: &[Voice], library: &Library<'_>, fired: &BTreeSet<NodeRef>) -
     }
     items
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Document;
+    use crate::hit::{Ancestor, Hit, LeafRecord};
+    use crate::tree::{Leaf, Node, Tree};
+
+    /// A document of nested nodes, as `a(b(c d) e)`: each leaf has ten tokens and ten bytes.
+    fn nested(text: &str) -> (Document, Vec<char>) {
+        let mut tree = Tree::default();
+        let mut names = Vec::new();
+        let mut open: Vec<u32> = Vec::new();
+        let letters: Vec<char> = text.chars().collect();
+        for (at, &letter) in letters.iter().enumerate() {
+            match letter {
+                '(' => open.push(tree.nodes.len() as u32 - 1),
+                ')' => {
+                    open.pop();
+                }
+                ' ' => {}
+                name => {
+                    let index = tree.nodes.len() as u32;
+                    let is_leaf = letters.get(at + 1) != Some(&'(');
+                    let start = 10 * tree.leaves.len();
+                    let span = Span::new(start, start + 10);
+                    let kind = if is_leaf { NodeKind::Leaf } else { NodeKind::Section };
+                    let parent = open.last().copied();
+                    tree.nodes.push(Node { kind, span, tokens: 10, parent, children: Vec::new(), path: Vec::new() });
+                    if let Some(parent) = parent {
+                        tree.nodes[parent as usize].children.push(index);
+                    }
+                    names.push(name);
+                    if is_leaf {
+                        tree.leaves.push(Leaf {
+                            span,
+                            tokens: 10,
+                            node: index,
+                            path: Vec::new(),
+                            embedded_headings: 0,
+                            prefix: Vec::new(),
+                            top_level: None,
+                            has_body: true,
+                        });
+                        for &above in &open {
+                            let node = &mut tree.nodes[above as usize];
+                            node.span = node.span.hull(span);
+                            node.tokens = node.span.len() as u32;
+                        }
+                    }
+                }
+            }
+        }
+        tree.nodes[0].kind = NodeKind::Root;
+        let text = "x".repeat(10 * tree.leaves.len());
+        let body = Span::new(0, text.len());
+        let document =
+            Document { text, body, title: String::new(), tree, offsets: Default::default(), warnings: Vec::new() };
+        (document, names)
+    }
+
+    /// The hits, by the names of their leaves, best first.
+    fn voices(document: &Document, names: &[char], found: &str) -> Vec<Voice> {
+        let voice = |(rank, name): (usize, char)| {
+            let node = names.iter().position(|&other| other == name).unwrap() as u32;
+            let tree = &document.tree;
+            let id = LeafId([node as u8; 16]);
+            let ancestors = tree.ancestors(node).map(|above| {
+                let children = tree.nodes[above as usize].children.len() as u32;
+                Ancestor { node: above, children }
+            });
+            let record = LeafRecord {
+                leaf: id,
+                doc: DocId(0),
+                span: tree.nodes[node as usize].span,
+                ordinal: 0,
+                tokens: 10,
+                node,
+                ancestors: ancestors.collect(),
+                cluster: id.into(),
+            };
+            let scores = Scores { fused: 1.0 / (rank as f32 + 1.0), ..Scores::default() };
+            Voice { hit: Hit { record, scores }, seen: 1 }
+        };
+        found.chars().enumerate().map(voice).collect()
+    }
+
+    /// The list after merging, and what fired, nearly fired and was blocked, as names.
+    fn run(text: &str, found: &str, config: &MergeConfig, budget_tokens: usize) -> (String, String) {
+        let (document, names) = nested(text);
+        let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
+        let voices = voices(&document, &names, found);
+        let (items, trace) = merge(&voices, &library, config, budget_tokens);
+        let name = |node: u32| names[node as usize].to_string();
+        let list = items.iter().map(|item| name(item.node)).collect();
+        let mut log: Vec<String> = trace.fires.iter().map(|fire| match fire.absorbed_by {
+            Some(above) => format!("{}<{}", name(fire.share.node.node), name(above.node)),
+            None => name(fire.share.node.node),
+        }).collect();
+        log.extend(trace.near_misses.iter().map(|share| format!("{}?", name(share.node.node))));
+        log.extend(trace.blocked.iter().map(|(share, reason)| format!("{}!{reason:?}", name(share.node.node))));
+        (list, log.join(" "))
+    }
+
+    #[track_caller]
+    fn check(text: &str, found: &str, list: &str, log: &str) {
+        assert_eq!(run(text, found, &MergeConfig::default(), 1000), (list.to_owned(), log.to_owned()));
+    }
+
+    #[test]
+    fn a_parent_replaces_its_children_when_enough_of_them_hit() {
+        check("r(a(b c d) e(f g h) i)", "bc", "a", "a");
+        check("r(a(b c d) e(f g h) i)", "bf", "bf", "");
+        check("r(a(b c d e f) g h)", "bc", "bc", "a?");
+    }
+
+    #[test]
+    fn a_merged_node_stands_at_the_rank_of_its_best_evidence() {
+        check("r(a(b c) d(e f g) h i)", "ecb", "ea", "a");
+        check("r(a(b c) d(e f g) h i)", "ceb", "ae", "a");
+    }
+
+    #[test]
+    fn merging_goes_up_level_by_level() {
+        check("r(a(b(c d) e(f g)) h(i j k) l m)", "cdfg", "a", "b<a e<a a");
+        check("r(a(b(c d) e(f g)) h(i j k) l m)", "cdf", "bf", "b");
+    }
+
+    #[test]
+    fn nothing_that_was_not_retrieved_counts() {
+        // One child of `a` fired, the other was not retrieved: one of two is no evidence for `a`.
+        check("r(a(b(c d) e) h i j)", "cd", "b", "b");
+        check("r(a(b(c d) e) h i j)", "cde", "a", "b<a a");
+    }
+
+    #[test]
+    fn two_children_of_one_parent_give_one_parent() {
+        let config = MergeConfig { ratio: 0.0, ..MergeConfig::default() };
+        let (list, log) = run("r(a(b c d e f g h) i(j k))", "bcj", &config, 1000);
+        assert_eq!((list.as_str(), log.as_str()), ("aj", "a"));
+    }
+
+    #[test]
+    fn what_is_too_large_is_blocked_with_the_reason() {
+        let capped = MergeConfig { max_merge_tokens: 25, ..MergeConfig::default() };
+        assert_eq!(run("r(a(b c d) e f g h)", "bc", &capped, 1000).1, "a!MaxMergeTokens");
+        assert_eq!(run("r(a(b c d) e f g h)", "bc", &MergeConfig::default(), 25).1, "a!Budget");
+        let protected = MergeConfig { merge_root: false, ..MergeConfig::default() };
+        assert_eq!(run("r(a b)", "ab", &protected, 1000), ("ab".to_owned(), "r!Root".to_owned()));
+        assert_eq!(run("r(a b)", "ab", &MergeConfig::default(), 1000).0, "r");
+        let off = MergeConfig { enabled: false, ..MergeConfig::default() };
+        assert_eq!(run("r(a b)", "ab", &off, 1000), ("ab".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn no_hits_give_an_empty_list() {
+        check("r(a b)", "", "", "");
+    }
+}

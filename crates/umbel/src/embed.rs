@@ -2,6 +2,11 @@
 //!
 //! Invariant: rows have L2 norm 1 ± 1e-3, so an inner product is a cosine.
 
+#[cfg(feature = "local")]
+mod bert;
+#[cfg(feature = "local")]
+pub mod local;
+
 use std::path::PathBuf;
 
 /// What an embedder is.

@@ -2,6 +2,16 @@
 //!
 //! Invariant: higher scores are better; ties break by leaf id; no `NaN` leaves a back end. [`exact`](crate::index) defines the truth.
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+#[cfg(feature = "edge")]
+pub mod edge;
+pub mod exact;
+#[cfg(feature = "edge")]
+pub mod lexical;
+#[cfg(feature = "edge")]
+mod payload;
+
 use std::path::PathBuf;
 use umbel_core::hit::LeafRecord;
 use umbel_core::id::{DocId, LeafId};

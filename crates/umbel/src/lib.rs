@@ -1,9 +1,19 @@
-//! The engine: folders of documents go in, a question comes, and the spans worth reading come back.
+#![cfg_attr(all(feature = "edge", feature = "sqlite"), doc = include_str!("../../../README.md"))]
+//! # Modules
 //!
 //! Modules are declared in the order in which data flows; each uses only those above it.
 
+pub mod tokens;
+pub mod config;
+pub mod read;
+#[cfg(feature = "local")]
+pub mod model;
 pub mod embed;
 pub mod index;
 pub mod catalog;
+#[cfg(all(feature = "edge", feature = "sqlite"))]
+pub mod store;
+#[cfg(all(feature = "edge", feature = "sqlite"))]
+pub mod engine;
 
 pub use umbel_core as core;

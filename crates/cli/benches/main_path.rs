@@ -1,0 +1,306 @@
+//! The main path in numbers: `cargo xtask bench [FILTER]`.
+//!
+//! Each row gives the median of several runs, and its spread; compare rows of one run only.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use umbel::config::Config;
+use umbel::core::document::{Document, Library};
+use umbel::core::expand::Expansion;
+use umbel::core::hit::{Ancestor, Hit, LeafRecord, Scores};
+use umbel::core::id::{DocId, LeafId};
+use umbel::core::leaf::{LeafConfig, Source, build};
+use umbel::core::measure::{CharacterOffsets, Ruler};
+use umbel::core::merge::MergeConfig;
+use umbel::core::outline::{Format, parse};
+use umbel::core::pack::PackConfig;
+use umbel::core::span::Span;
+use umbel::core::trace::{AssembleConfig, assemble};
+use umbel::embed::Embedder as _;
+use umbel::embed::local::{LocalEmbedder, LocalOptions};
+use umbel::engine::ingest::leaf_ids;
+use umbel::index::edge::{EdgeIndex, EdgeOptions};
+use umbel::index::lexical::LexicalEncoder;
+use umbel::index::{Index as _, Leg, Point, SearchRequest};
+use umbel::model::{FetchOptions, ModelSpec, fetch};
+use umbel::read::document;
+use umbel::tokens::O200k;
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let benches: [(&str, fn()); 4] = [
+        ("leaves", leaves),
+        ("assemble", assembly),
+        ("embed", embedding),
+        ("search", searching),
+    ];
+    for (name, bench) in benches {
+        if name.contains(&filter) {
+            bench();
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the bench's own report")]
+fn row(name: &str, value: &str) {
+    println!("{name:<58} {value}");
+}
+
+/// The median and the extremes of `n` runs.
+fn timed(n: usize, mut run: impl FnMut()) -> (Duration, Duration, Duration) {
+    let mut times: Vec<Duration> = (0..n)
+        .map(|_| {
+            let start = Instant::now();
+            run();
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    (times[n / 2], times[0], times[n - 1])
+}
+
+fn rate(amount: f64, (median, best, worst): (Duration, Duration, Duration), unit: &str) -> String {
+    let per = |time: Duration| amount / time.as_secs_f64();
+    format!("{:.1} {unit} ({:.1} to {:.1})", per(median), per(worst), per(best))
+}
+
+/// The sample corpus, again and again, up to about 8 MB.
+fn corpus() -> Vec<String> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples");
+    let mut pages = Vec::new();
+    let mut folders = vec![samples];
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<_> = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        for path in entries {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "md") {
+                pages.push(fs_err::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let once: usize = pages.iter().map(String::len).sum();
+    let times = (8_000_000 / once).max(1);
+    pages.iter().cycle().take(pages.len() * times).cloned().collect()
+}
+
+fn leaves() {
+    let pages = corpus();
+    let megabytes = pages.iter().map(String::len).sum::<usize>() as f64 / 1e6;
+    let characters = LeafConfig { target: 800, levels: vec![8192, 2048], ..LeafConfig::default() };
+    let parsed = timed(5, || {
+        for page in &pages {
+            let body = Span::new(0, page.len());
+            let outline = parse(page, body, Format::Markdown);
+            let source = Source { text: page, body, title: "t", outline: &outline };
+            black_box(build(source, &Ruler::Characters(CharacterOffsets::of(page)), &characters, None));
+        }
+    });
+    row("parse and merge, sizes in characters", &rate(megabytes, parsed, "MB/s"));
+    let outlines = timed(5, || {
+        for page in &pages {
+            black_box(parse(page, Span::new(0, page.len()), Format::Markdown));
+        }
+    });
+    row("  of which the outline", &rate(megabytes, outlines, "MB/s"));
+    let (config, counter) = (Config::default(), O200k::new());
+    let whole = timed(5, || {
+        for page in &pages {
+            black_box(document(page.clone(), "t", Format::Markdown, &config, &counter, None));
+        }
+    });
+    row("whole leaf building, o200k tokens and sentences", &rate(megabytes, whole, "MB/s"));
+    let tokens = timed(5, || {
+        for page in &pages {
+            black_box(umbel::core::offsets::TokenOffsets::of(page, &counter));
+        }
+    });
+    row("  of which the tokens", &rate(megabytes, tokens, "MB/s"));
+}
+
+fn assembly() {
+    let (config, counter) = (Config::default(), O200k::new());
+    let pages = corpus();
+    let documents: Vec<Document> = pages
+        .iter()
+        .take(45)
+        .map(|page| document(page.clone(), "t", Format::Markdown, &config, &counter, None))
+        .filter(|document| document.tree.leaves.len() > 3)
+        .collect();
+    let library: Library<'_> = documents.iter().enumerate().map(|(at, d)| (DocId(at as u64), d)).collect();
+    let hits: Vec<Hit> = (0..60)
+        .map(|rank| {
+            // Neighbouring leaves of few documents, so that rules fire and spans touch.
+            let at = (rank * 7) % documents.len().min(12);
+            let document = &documents[at];
+            let ordinal = (rank * 5 / 3) % document.tree.leaves.len();
+            hit(document, at, ordinal, rank)
+        })
+        .collect();
+    for (name, expansion) in [("none", Expansion::None), ("parent", Expansion::Parent)] {
+        let settings = AssembleConfig {
+            depth: 60,
+            merge: MergeConfig::default(),
+            expansion,
+            parent_cap_tokens: 800,
+            pack: PackConfig { budget_tokens: 4000, limit: None },
+        };
+        let mut times: Vec<Duration> = (0..2000)
+            .map(|_| {
+                let hits = hits.clone();
+                let start = Instant::now();
+                black_box(assemble(hits, &library, &settings));
+                start.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e6;
+        row(&format!("collapse, merge, expand {name}, pack 60 hits"), &format!("{:.0} µs p50, {:.0} µs p95", at(0.5), at(0.95)));
+    }
+}
+
+fn hit(document: &Document, doc: usize, ordinal: usize, rank: usize) -> Hit {
+    let tree = &document.tree;
+    let leaf = &tree.leaves[ordinal];
+    let id = leaf_ids("s", &doc.to_string(), document)[ordinal];
+    let ancestors = tree.ancestors(leaf.node).map(|node| {
+        let children = tree.nodes[node as usize].children.len() as u32;
+        Ancestor { node, children }
+    });
+    let record = LeafRecord {
+        leaf: id,
+        doc: DocId(doc as u64),
+        span: leaf.span,
+        ordinal: ordinal as u32,
+        tokens: leaf.tokens,
+        node: leaf.node,
+        ancestors: ancestors.collect(),
+        cluster: id.into(),
+    };
+    Hit { record, scores: Scores { fused: 1.0 / (rank as f32 + 1.0), ..Scores::default() } }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn embedding() {
+    let folder = fetch(&ModelSpec::default(), &FetchOptions::from_env().unwrap(), &mut |_| {}).unwrap();
+    let embedder = LocalEmbedder::load(&folder, &LocalOptions::default()).unwrap();
+    // 123 words that are one word piece each, and the two special tokens.
+    let words = ["the", "river", "door", "green", "house", "light", "water", "stone", "paper", "north"];
+    let texts: Vec<String> = (0..64)
+        .map(|n| (0..123).map(|at| words[(n * 3 + at * 7 + at / 9) % words.len()]).collect::<Vec<_>>().join(" "))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    assert_eq!(embedder.count_tokens(texts[0]), 125);
+    let passages = timed(5, || {
+        black_box(block_on(embedder.embed_passages(&texts)).unwrap());
+    });
+    row("embedding, 125 tokens a chunk", &rate(texts.len() as f64, passages, "chunks/s"));
+    let (median, best, worst) = timed(31, || {
+        black_box(block_on(embedder.embed_query("how do I limit the memory that keys use")).unwrap());
+    });
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    row("embedding one query", &format!("{:.1} ms ({:.1} to {:.1})", ms(median), ms(best), ms(worst)));
+}
+
+fn searching() {
+    const POINTS: usize = 100_000;
+    const DIMENSION: usize = 384;
+    let dir = std::env::temp_dir().join(format!("umbel-bench-{}", std::process::id()));
+    let index = EdgeIndex::open(&dir, &EdgeOptions { dimension: Some(DIMENSION) }).unwrap();
+    let encoder = LexicalEncoder::new("english", 200).unwrap();
+    let mut random = 42_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    // Vectors around 500 centres, as those of texts on 500 subjects.
+    let centres: Vec<Vec<f32>> = (0..500).map(|_| (0..DIMENSION).map(|_| unit(next())).collect()).collect();
+    let start = Instant::now();
+    let mut queries = Vec::new();
+    for chunk in 0..POINTS / 1000 {
+        let points: Vec<Point> = (0..1000)
+            .map(|at| {
+                let n = chunk * 1000 + at;
+                let centre = &centres[(next() % 500) as usize];
+                let dense = normal(centre.iter().map(|c| c + 0.6 * unit(next())).collect());
+                let text: String = (0..120).map(|_| format!("w{} ", zipf(next(), 30_000))).collect();
+                if n % 500 == 0 {
+                    let words: String = (0..7).map(|_| format!("w{} ", zipf(next(), 30_000))).collect();
+                    queries.push((dense.clone(), encoder.query(&words)));
+                }
+                point(n, dense, encoder.passage(&text))
+            })
+            .collect();
+        block_on(index.upsert(points)).unwrap();
+    }
+    row("index: load 100,000 leaves", &format!("{:.1} s", start.elapsed().as_secs_f64()));
+    let start = Instant::now();
+    block_on(async {
+        index.optimize().await.unwrap();
+        index.flush().await.unwrap();
+    });
+    row("index: optimize", &format!("{:.1} s", start.elapsed().as_secs_f64()));
+    for (name, dense, lexical) in [("dense", true, false), ("lexical", false, true), ("hybrid", true, true)] {
+        for limit in [10, 100] {
+            let mut times: Vec<Duration> = Vec::new();
+            for (vector, words) in queries.iter().chain(&queries) {
+                let start = Instant::now();
+                if dense {
+                    let request = SearchRequest { leg: Leg::Dense(vector.clone()), limit, without_docs: Vec::new() };
+                    black_box(block_on(index.search(&request)).unwrap());
+                }
+                if lexical {
+                    let request = SearchRequest { leg: Leg::Lexical(words.clone()), limit, without_docs: Vec::new() };
+                    black_box(block_on(index.search(&request)).unwrap());
+                }
+                times.push(start.elapsed());
+            }
+            times.sort_unstable();
+            let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e3;
+            row(
+                &format!("search at 100,000 leaves: {name}, top {limit}"),
+                &format!("{:.2} ms p50, {:.2} ms p95", at(0.5), at(0.95)),
+            );
+        }
+    }
+    drop(index);
+    fs_err::remove_dir_all(dir).unwrap();
+}
+
+/// A number between -1 and 1.
+fn unit(bits: u64) -> f32 {
+    (bits >> 40) as f32 / (1 << 23) as f32 - 1.0
+}
+
+/// A word's rank: small ones are frequent.
+fn zipf(bits: u64, n: u64) -> u64 {
+    let share = (bits >> 11) as f64 / (1_u64 << 53) as f64;
+    ((n as f64).powf(share)) as u64
+}
+
+fn normal(vector: Vec<f32>) -> Vec<f32> {
+    let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    vector.into_iter().map(|x| x / norm).collect()
+}
+
+fn point(n: usize, dense: Vec<f32>, lexical: umbel::index::SparseVector) -> Point {
+    let leaf = LeafId::of("bench", &n.to_string(), "", 0);
+    let record = LeafRecord {
+        leaf,
+        doc: DocId((n / 20) as u64),
+        span: Span::new(n % 20 * 800, n % 20 * 800 + 790),
+        ordinal: (n % 20) as u32,
+        tokens: 180,
+        node: (n % 20) as u32 + 3,
+        ancestors: vec![Ancestor { node: 1, children: 10 }, Ancestor { node: 0, children: 2 }],
+        cluster: leaf.into(),
+    };
+    Point { record, dense: Some(dense), lexical }
+}

@@ -1,0 +1,141 @@
+//! The command line as it is typed.
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Finds the exact spans of your documents that are worth reading within a token budget, and says why.
+#[derive(Debug, Parser)]
+#[command(name = "umbel", version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// The folder of the store.
+    #[arg(long, global = true, value_name = "DIR", default_value = ".umbel", env = "UMBEL_STORE", hide_env = true)]
+    pub(crate) store: PathBuf,
+    /// A configuration file; `umbel.toml` in this folder is read without being named.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Override a setting, as `--set search.budget=4000`; may be repeated.
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Index a sample company's knowledge and ask it three questions.
+    Demo(Demo),
+    /// Take in folders and files, and remove documents whose file is gone.
+    Index(Index),
+    /// Take a source or a document out of the store.
+    Remove(Remove),
+    /// Ask a question.
+    Search(Search),
+    /// Print a document, or the span of a citation.
+    Show(Show),
+    /// Print the tree of a document, or list the documents.
+    Tree(Tree),
+    /// Prove the promises of the store, over every leaf.
+    Check,
+    /// Count documents, leaves and their lengths.
+    Stats,
+    /// Fetch an embedding model.
+    Model(Model),
+    /// Print the configuration.
+    Config(Config),
+    /// Look at model, store and environment, and say what is missing.
+    Doctor,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// Where the demo's store is kept.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Search by words only, without a model.
+    #[arg(long)]
+    pub(crate) lexical: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Index {
+    /// Folders or files; each is a source of its own.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The name of the source; by default its path. For one path only.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// Search by words only: no model, no vectors. A later `index` without it embeds what is missing.
+    #[arg(long)]
+    pub(crate) lexical: bool,
+    /// Start over: remove the store first.
+    #[arg(long)]
+    pub(crate) rebuild: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remove {
+    /// A source's or a document's name.
+    #[arg(value_name = "SOURCE|DOC")]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Search {
+    /// The question.
+    pub(crate) query: String,
+    /// Tokens of all passages together.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+    /// Passages at the most, inside the budget.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// What leaves that were not merged are delivered as.
+    #[arg(long, value_name = "HOW", value_parser = ["none", "parent"])]
+    pub(crate) expand: Option<String>,
+    /// Show for each passage where it stands, its evidence and scores, and what fired, nearly fired and was dropped.
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// A document, as `guide/billing.md`, or a span of it in bytes, as `guide/billing.md:120..980`.
+    #[arg(value_name = "DOC[:START..END]")]
+    pub(crate) citation: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tree {
+    /// A document; without one, all documents are listed.
+    pub(crate) document: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Model {
+    #[command(subcommand)]
+    pub(crate) command: ModelCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Fetch a model into the cache: by name, hub id or folder; the configured one by default.
+    Pull {
+        /// The model.
+        model: Option<String>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every setting with its value, as a configuration file.
+    Show,
+}

@@ -1,0 +1,48 @@
+//! One module a command: typed words → one engine call → output.
+
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod index;
+pub(crate) mod inspect;
+pub(crate) mod model;
+pub(crate) mod search;
+
+use crate::args::Args;
+use crate::output::Output;
+use std::path::Path;
+use std::sync::Arc;
+use umbel::config::Config;
+use umbel::embed::Embedder;
+use umbel::embed::local::{LocalEmbedder, LocalOptions};
+use umbel::engine::{Engine, peek};
+use umbel::model::{FetchOptions, ModelSpec, fetch};
+
+/// The configuration that file, environment and flags give, later ones winning.
+pub(crate) fn configuration(args: &Args, flags: &[String]) -> anyhow::Result<Config> {
+    let default = Path::new("umbel.toml");
+    let file = args.config.as_deref().or_else(|| default.exists().then_some(default));
+    let environment: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let sets: Vec<String> = args.sets.iter().chain(flags).cloned().collect();
+    Ok(Config::load(file, &environment, &sets)?)
+}
+
+/// The configured model, fetched if need be.
+pub(crate) fn embedder(config: &Config, output: &Output) -> anyhow::Result<Arc<dyn Embedder>> {
+    let bar = output.progress();
+    let spec = ModelSpec::parse(&config.settings().embed.model)?;
+    let folder = fetch(&spec, &FetchOptions::from_env()?, &mut |progress| {
+        bar.download(progress.done_bytes, progress.total_bytes);
+    })?;
+    Ok(Arc::new(LocalEmbedder::load(&folder, &LocalOptions::default())?))
+}
+
+/// Opens a store for searching: with the model if it has vectors.
+pub(crate) async fn open_for_search(args: &Args, config: &Config, output: &Output) -> anyhow::Result<Engine> {
+    let info = peek(&args.store).await?;
+    let embedder = info.model.is_some().then(|| embedder(config, output)).transpose()?;
+    let bar = output.progress();
+    Ok(Engine::open(&args.store, config.clone(), embedder, &|progress| bar.show(progress)).await?)
+}

@@ -1,0 +1,140 @@
+//! An answer → what a person reads.
+//!
+//! Invariant: every number shown stands in the answer; nothing is computed here.
+
+use crate::wire::{blocked, doc_name, drop_reason, headings, kind, node_name};
+use std::fmt::Write as _;
+use umbel::core::hit::Scores;
+use umbel::core::pack::Passage;
+use umbel::engine::search::SearchResponse;
+
+/// The passages, with the reasons if they are wanted.
+pub(crate) fn answer(response: &SearchResponse, explain: bool) -> String {
+    let mut out = String::new();
+    for (at, passage) in response.context.passages.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = write_passage(&mut out, response, passage, at + 1, explain);
+    }
+    let _ = write_summary(&mut out, response);
+    if explain {
+        let _ = write_trace(&mut out, response);
+    }
+    out
+}
+
+fn write_passage(
+    out: &mut String,
+    response: &SearchResponse,
+    passage: &Passage,
+    rank: usize,
+    explain: bool,
+) -> std::fmt::Result {
+    let Some(stored) = response.documents.get(&passage.doc) else { return Ok(()) };
+    let document = &stored.document;
+    let (path, inside) = headings(document, passage);
+    let place = if path.is_empty() { document.title.clone() } else { path.join(" > ") };
+    writeln!(
+        out,
+        "{rank}. {}:{}  {}, {} tokens, score {:.3}",
+        stored.entry.name,
+        passage.span,
+        kind(passage.kind),
+        passage.tokens,
+        passage.scores().final_score()
+    )?;
+    writeln!(out, "   {place}")?;
+    if explain {
+        if !inside.is_empty() {
+            writeln!(out, "   holds: {}", inside.join(", "))?;
+        }
+        for evidence in &passage.evidence {
+            let tree = &document.tree;
+            let leaf = tree.leaves_in(evidence.span).next().and_then(|at| tree.leaves.get(at));
+            let section = leaf.map(|leaf| tree.heading_texts(&leaf.path).join(" > ")).unwrap_or_default();
+            writeln!(
+                out,
+                "   evidence: {} > {} > leaf {}  list rank {}, {}",
+                stored.entry.name,
+                if section.is_empty() { "(no heading)" } else { &section },
+                evidence.span,
+                evidence.rank + 1,
+                scores(evidence.scores)
+            )?;
+        }
+    }
+    writeln!(out)?;
+    for line in passage.rendered(document).lines() {
+        writeln!(out, "   {line}")?;
+    }
+    writeln!(out)
+}
+
+fn scores(scores: Scores) -> String {
+    let leg = |name: &str, score: Option<f32>| match score {
+        Some(score) => format!("{name} {score:.3}"),
+        None => format!("{name} –"),
+    };
+    format!("{}, {}, fused {:.3}", leg("dense", scores.dense), leg("lexical", scores.lexical), scores.fused)
+}
+
+fn write_summary(out: &mut String, response: &SearchResponse) -> std::fmt::Result {
+    if response.context.passages.is_empty() {
+        return writeln!(out, "nothing found");
+    }
+    writeln!(
+        out,
+        "{} passages, {} of {} tokens",
+        response.context.passages.len(),
+        response.context.tokens,
+        response.budget_tokens
+    )
+}
+
+fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result {
+    let trace = &response.trace;
+    let counts = trace.counts;
+    writeln!(
+        out,
+        "{} leaves retrieved, {} kept, {} after merging ({} parents substituted)",
+        trace.retrieved, counts.children_retrieved, counts.after_merge, counts.parents_substituted
+    )?;
+    for fire in &trace.merge.fires {
+        let share = &fire.share;
+        write!(
+            out,
+            "fired: {}  {} of {} children ({:.2}), {} → {} tokens",
+            node_name(response, share.node, share.span),
+            share.matched,
+            share.of,
+            share.ratio(),
+            fire.tokens_before,
+            fire.tokens_after
+        )?;
+        match fire.absorbed_by {
+            Some(above) => writeln!(out, ", then absorbed by {}", node_name(response, above, None))?,
+            None => writeln!(out)?,
+        }
+    }
+    if trace.merge.fires.is_empty() {
+        writeln!(out, "fired: nothing")?;
+    }
+    for share in &trace.merge.near_misses {
+        let node = node_name(response, share.node, share.span);
+        writeln!(out, "nearly: {node}  {} of {} children ({:.2})", share.matched, share.of, share.ratio())?;
+    }
+    for (share, reason) in &trace.merge.blocked {
+        let node = node_name(response, share.node, share.span);
+        writeln!(out, "blocked: {node}  {} of {} children, {}", share.matched, share.of, blocked(*reason))?;
+    }
+    for crop in &trace.crops {
+        let node = node_name(response, crop.node, None);
+        writeln!(out, "cropped: {node}  {} tokens, to {}", crop.tokens, crop.window)?;
+    }
+    for dropped in &response.context.dropped {
+        let name = doc_name(response, dropped.doc);
+        writeln!(out, "dropped: {name}:{}  {}", dropped.span, drop_reason(dropped.reason))?;
+    }
+    let timings: Vec<String> =
+        response.timings.iter().map(|(name, took)| format!("{name} {:.1}", took.as_secs_f64() * 1e3)).collect();
+    writeln!(out, "ms: {}", timings.join(", "))
+}

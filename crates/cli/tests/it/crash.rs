@@ -1,0 +1,93 @@
+//! kill -9 at any moment loses no committed document and leaves no half document visible.
+
+use super::cli::{Place, number};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+/// A generator that a seed fixes; the seed is printed.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        eprintln!("seed: {seed}");
+        Random(seed | 1)
+    }
+
+    /// A number below `n`: xorshift64*.
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
+    }
+}
+
+fn page(n: usize, version: usize) -> String {
+    let sections: String =
+        (0..6).map(|k| format!("## Section {k}\n\n{}\n\n", format!("Word{n}x{k}v{version} is here. ").repeat(20))).collect();
+    format!("# Page {n}\n\n{sections}")
+}
+
+#[test]
+fn killing_index_at_random_moments_loses_nothing_committed() {
+    let mut random = Random::new();
+    let place = Place::new();
+    let documents = 150;
+    for n in 0..documents {
+        place.write(&format!("docs/{n}.md"), page(n, 0));
+    }
+    let mut committed = 0;
+    for round in 0..25 {
+        // Some rounds change documents, so that old leaves are deleted too.
+        if round % 3 == 2 {
+            for _ in 0..20 {
+                let n = random.below(documents as u64) as usize;
+                place.write(&format!("docs/{n}.md"), page(n, round));
+            }
+        }
+        let mut child = place
+            .command(&["index", "docs", "--lexical"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(random.below(1500)));
+        let _ = child.kill();
+        child.wait().unwrap();
+        if !place.path().join(".umbel/catalog.sqlite").exists() {
+            continue;
+        }
+        // The catalog alone keeps every promise before anything is repaired.
+        let stats = place.run(&["stats", "--json"]).succeeds().json();
+        let documents = number(&stats, "/documents");
+        assert!(documents >= committed, "round {round}: {documents} documents, {committed} were committed before");
+        committed = documents;
+        let check = place.run(&["check", "--json"]).json();
+        assert!(check.pointer("/violations").and_then(serde_json::Value::as_array).is_some_and(Vec::is_empty), "{check}");
+    }
+    let report = place.run(&["index", "docs", "--lexical", "--json"]).succeeds().json();
+    assert_eq!(number(&report, "/documents"), documents as u64);
+    place.run(&["check"]).succeeds();
+    // The store is the same as a fresh one.
+    let fresh = Place::new();
+    for n in 0..documents {
+        let text = fs_err::read(place.path().join(format!("docs/{n}.md"))).unwrap();
+        fresh.write(&format!("docs/{n}.md"), text);
+    }
+    fresh.run(&["index", "docs", "--lexical"]).succeeds();
+    for n in [0, 77, 149] {
+        let query = format!("Word{n}x3v0 Section");
+        let context = |place: &Place| place.run(&["search", &query, "--json"]).json().pointer("/context").cloned();
+        let (found, wanted) = (context(&place), context(&fresh));
+        assert_eq!(texts(&found), texts(&wanted), "{query}");
+    }
+}
+
+fn texts(context: &Option<serde_json::Value>) -> Vec<String> {
+    let passages = context.as_ref().and_then(|c| c.pointer("/passages")).and_then(serde_json::Value::as_array);
+    let mut texts: Vec<String> =
+        passages.into_iter().flatten().filter_map(|p| p.pointer("/text")?.as_str().map(str::to_owned)).collect();
+    texts.sort();
+    texts
+}

@@ -1,0 +1,170 @@
+//! A stored document → the promises that it breaks, found from offsets over every leaf, not from samples.
+//!
+//! Invariant: what it reports does not depend on how the tree was built; only text, outline and tree are compared.
+
+use crate::document::Document;
+use crate::outline::{BlockKind, Outline};
+use crate::span::{Span, SpanSet, fits, is_blank, slice};
+use crate::tree::NodeKind;
+use std::fmt;
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Violation {
+    /// A span leaves the text or cuts a character.
+    OffText(Span),
+    /// A leaf starts or ends on a blank.
+    BlankEdge(Span),
+    /// Two leaves hold the same byte, and no overlap was asked for.
+    Overlap(Span, Span),
+    /// Visible text is in no leaf.
+    Uncovered(Span),
+    /// A leaf holds text of two top-level sections.
+    AcrossTopLevel(Span),
+    /// A leaf has no text besides headings.
+    EmptyBody(Span),
+    /// An inner node has exactly one child.
+    OneChild(Span),
+    /// A node is not the hull of its children, or a link between nodes is broken.
+    BrokenNode(Span),
+    /// A node's token count is not that of its span.
+    WrongTokens(Span),
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::OffText(span) => write!(f, "span {span} is not in the text"),
+            Violation::BlankEdge(span) => write!(f, "leaf {span} starts or ends on a blank"),
+            Violation::Overlap(a, b) => write!(f, "leaves {a} and {b} overlap"),
+            Violation::Uncovered(span) => write!(f, "{span} is in no leaf"),
+            Violation::AcrossTopLevel(span) => write!(f, "leaf {span} spans two top-level sections"),
+            Violation::EmptyBody(span) => write!(f, "leaf {span} has no body"),
+            Violation::OneChild(span) => write!(f, "node {span} has exactly one child"),
+            Violation::BrokenNode(span) => write!(f, "node {span} does not fit its children"),
+            Violation::WrongTokens(span) => write!(f, "node {span} has a wrong token count"),
+        }
+    }
+}
+
+/// What a check allows for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allowed {
+    /// Leaves may overlap at artificial cuts.
+    pub overlap: bool,
+    /// The document was kept whole, across its top-level sections.
+    pub whole: bool,
+    /// Node sizes are in characters, so token counts are not compared.
+    pub characters: bool,
+}
+
+/// Checks every promise of a document's tree. Empty if all are kept.
+pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Violation> {
+    let (text, tree) = (document.text.as_str(), &document.tree);
+    let mut violations = Vec::new();
+    let spans = tree.nodes.iter().map(|node| node.span).chain(tree.leaves.iter().flat_map(|leaf| leaf.prefix.clone()));
+    violations.extend(spans.filter(|&s| !fits(text, s) || !document.body.contains(s)).map(Violation::OffText));
+    if !violations.is_empty() {
+        return violations;
+    }
+    let covered: SpanSet = tree.leaves.iter().map(|leaf| leaf.span).collect();
+    for leaf in &tree.leaves {
+        if leaf.span.is_empty() || leaf.span.trim(text) != leaf.span {
+            violations.push(Violation::BlankEdge(leaf.span));
+        }
+        if !leaf.has_body && tree.leaves.len() > 1 {
+            violations.push(Violation::EmptyBody(leaf.span));
+        }
+    }
+    for pair in tree.leaves.windows(2) {
+        if let [before, behind] = pair
+            && (before.span.start >= behind.span.start || (!allowed.overlap && before.span.overlaps(behind.span)))
+        {
+            violations.push(Violation::Overlap(before.span, behind.span));
+        }
+    }
+    let rules: SpanSet = outline.blocks.iter().filter(|b| b.kind == BlockKind::Rule).map(|b| b.span).collect();
+    for gap in covered.missing_from(document.body) {
+        let visible = rules.missing_from(gap).into_iter().filter(|&piece| !is_blank(text, piece));
+        violations.extend(visible.map(|piece| Violation::Uncovered(piece.trim(text))));
+    }
+    if !allowed.whole {
+        let starts = top_level_starts(outline);
+        for leaf in &tree.leaves {
+            let bodies = bodies_by_section(outline, &starts, leaf.span);
+            if bodies > 1 {
+                violations.push(Violation::AcrossTopLevel(leaf.span));
+            }
+        }
+    }
+    violations.extend(broken_nodes(document, allowed));
+    violations
+}
+
+/// Leaves with text of several top-level sections.
+pub fn across_top_level(document: &Document, outline: &Outline) -> usize {
+    let starts = top_level_starts(outline);
+    document.tree.leaves.iter().filter(|leaf| bodies_by_section(outline, &starts, leaf.span) > 1).count()
+}
+
+/// Where each top-level section starts.
+fn top_level_starts(outline: &Outline) -> Vec<usize> {
+    let headings = &outline.headings;
+    let titles = headings.iter().filter(|heading| heading.level == 1).count();
+    let titled = titles == 1 && headings.first().is_some_and(|heading| heading.level == 1);
+    let mut starts = Vec::new();
+    let mut open = u8::MAX;
+    for heading in headings.iter().skip(usize::from(titled)) {
+        if heading.level <= open {
+            starts.push(heading.span.start);
+            open = heading.level;
+        }
+    }
+    starts
+}
+
+/// In how many top-level sections (text above the first one counts as one) the span holds body text.
+fn bodies_by_section(outline: &Outline, starts: &[usize], span: Span) -> usize {
+    let from = outline.blocks.partition_point(|block| block.span.end <= span.start);
+    let inside = outline.blocks.iter().skip(from).take_while(|block| block.span.start < span.end);
+    let mut sections: Vec<usize> = inside
+        .filter(|block| block.kind.is_body())
+        .map(|block| starts.partition_point(|&start| start <= block.span.start))
+        .collect();
+    sections.dedup();
+    sections.len()
+}
+
+fn broken_nodes(document: &Document, allowed: Allowed) -> Vec<Violation> {
+    let tree = &document.tree;
+    let mut violations = Vec::new();
+    for (at, node) in tree.nodes.iter().enumerate() {
+        if node.children.len() == 1 {
+            violations.push(Violation::OneChild(node.span));
+        }
+        let children: Option<Vec<_>> = node.children.iter().map(|&child| tree.node(child)).collect();
+        let children = children.unwrap_or_default();
+        let hull = children.iter().map(|child| child.span).reduce(Span::hull);
+        let linked = children.iter().all(|child| child.parent == Some(at as u32));
+        let is_leaf = node.kind == NodeKind::Leaf;
+        if children.len() != node.children.len() || !linked || is_leaf != children.is_empty() || hull.is_some_and(|h| h != node.span) {
+            violations.push(Violation::BrokenNode(node.span));
+        }
+        if !allowed.characters && document.offsets.tokens.count(node.span) != node.tokens as usize {
+            violations.push(Violation::WrongTokens(node.span));
+        }
+    }
+    let leaf_nodes = tree.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Leaf);
+    let expected: Vec<(u32, Span)> = leaf_nodes.map(|(at, node)| (at as u32, node.span)).collect();
+    let found: Vec<(u32, Span)> = tree.leaves.iter().map(|leaf| (leaf.node, leaf.span)).collect();
+    if expected != found {
+        violations.push(Violation::BrokenNode(document.body));
+    }
+    violations
+}
+
+/// Whether a leaf's span still reads as its text: the slice that every citation rests on.
+pub fn reads(document: &Document, span: Span) -> Option<&str> {
+    fits(&document.text, span).then(|| slice(&document.text, span))
+}

@@ -1,0 +1,537 @@
+//! The engine: documents in, context out.
+//!
+//! Invariant: the catalog is committed before the index, and the index is repaired from the catalog on opening.
+
+pub mod ingest;
+pub mod inspect;
+pub mod search;
+
+use crate::catalog::sqlite::SqliteCatalog;
+use crate::catalog::{Catalog, CatalogError, CatalogInfo, Pending, StoredDocument};
+use crate::config::Config;
+use crate::embed::{EmbedError, Embedder};
+use crate::index::edge::{EdgeIndex, EdgeOptions};
+use crate::index::lexical::{LexicalEncoder, LexicalError};
+use crate::index::{Index, IndexError, Point};
+use crate::store::{Layout, StoreError, StoreLock, lock};
+use crate::tokens::O200k;
+use lru::LruCache;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use umbel_core::hit::{Ancestor, LeafRecord};
+use umbel_core::id::DocId;
+use umbel_core::leaf::{EmbedLimit, embedded_text};
+
+/// Documents that are applied to the index between two flushes.
+const DOCUMENTS_PER_FLUSH: usize = 200;
+/// Texts that are embedded between two steps of the progress.
+const TEXTS_PER_STEP: usize = 64;
+/// The index is optimized when at least one in so many of its leaves changed.
+const OPTIMIZE_SHARE: usize = 10;
+/// Documents that are kept in memory between searches.
+const DOCUMENTS_KEPT: NonZeroUsize = NonZeroUsize::new(512).expect("512 is not 0");
+
+/// What a long call is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Looking for files.
+    Scanning,
+    /// Reading files: so many of so many.
+    Reading(usize, usize),
+    /// Embedding leaves: so many of so many.
+    Embedding(usize, usize),
+    /// Bringing the index into its best shape.
+    Optimizing,
+}
+
+/// Takes steps of progress; called often.
+pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// A store that is open for indexing and searching.
+pub struct Engine {
+    config: Config,
+    catalog: Box<dyn Catalog>,
+    index: Box<dyn Index>,
+    embedder: Option<Arc<dyn Embedder>>,
+    lexical: LexicalEncoder,
+    counter: O200k,
+    layout: Layout,
+    documents: Mutex<LruCache<DocId, Arc<StoredDocument>>>,
+    warnings: Vec<String>,
+    _lock: StoreLock,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("layout", &self.layout).field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// What a store was made with, read without opening it for writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreInfo {
+    /// Counts, generation and settings.
+    pub catalog: CatalogInfo,
+    /// The model of its vectors; `None` for a store that searches by words only.
+    pub model: Option<String>,
+}
+
+/// Reads what a store was made with; works beside a process that holds it.
+///
+/// # Errors
+/// No store there, or a catalog that does not open.
+pub async fn peek(dir: &Path) -> Result<StoreInfo, EngineError> {
+    let layout = Layout::new(dir);
+    if !layout.exists() {
+        return Err(StoreError::Missing { dir: dir.to_owned() }.into());
+    }
+    let catalog = SqliteCatalog::open_read_only(&layout.catalog())?.describe().await?;
+    let model = catalog.settings.get("model").filter(|model| !model.is_empty()).cloned();
+    Ok(StoreInfo { catalog, model })
+}
+
+/// Removes a store: catalog and index.
+///
+/// # Errors
+/// Another process holds it, or the files cannot be removed.
+pub fn wipe(dir: &Path) -> Result<(), EngineError> {
+    let layout = Layout::new(dir);
+    let _lock = lock(&layout)?;
+    let unusable = |source| StoreError::Unusable { dir: dir.to_owned(), source };
+    let catalog = layout.catalog();
+    for suffix in ["", "-wal", "-shm"] {
+        let mut path = catalog.clone().into_os_string();
+        path.push(suffix);
+        remove(&PathBuf::from(path)).map_err(unusable)?;
+    }
+    remove(&layout.index()).map_err(unusable)?;
+    Ok(())
+}
+
+/// How the index compares to the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexCheck {
+    /// Leaves of the catalog that the index lacks.
+    pub missing: usize,
+    /// Leaves of the index that the catalog does not know.
+    pub unknown: usize,
+}
+
+/// Compares the index with the catalog, leaf by leaf, changing nothing. `None` while another process holds the store.
+///
+/// # Errors
+/// A catalog or an index that does not open.
+pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> {
+    let layout = Layout::new(dir);
+    let _lock = match lock(&layout) {
+        Err(StoreError::Held { .. }) => return Ok(None),
+        other => other?,
+    };
+    let catalog = SqliteCatalog::open_read_only(&layout.catalog())?;
+    let dimension = catalog.describe().await?.settings.get("dimension").and_then(|d| d.parse().ok());
+    let index = EdgeIndex::open(&layout.index(), &EdgeOptions { dimension })?;
+    let ids: Vec<DocId> = catalog.list().await?.into_iter().filter(|e| e.indexed).map(|e| e.id).collect();
+    let (mut found, mut missing) = (0, 0);
+    for some in ids.chunks(DOCUMENTS_PER_FLUSH) {
+        for stored in catalog.load(some).await?.into_iter().flatten() {
+            let stored_records = index.fetch(&stored.leaf_ids).await?;
+            let same = records(&stored).zip(stored_records).filter(|(wanted, got)| got.as_ref() == Some(wanted)).count();
+            found += same;
+            missing += stored.leaf_ids.len() - same;
+        }
+    }
+    let unknown = index.describe().await?.points.saturating_sub(found);
+    Ok(Some(IndexCheck { missing, unknown }))
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    let removed = if path.is_dir() { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+impl Engine {
+    /// Opens a store, or makes one, and repairs its index from the catalog.
+    ///
+    /// With an embedder, a store that had no vectors gets them. Without one, a new store searches by words only, and a store
+    /// with vectors can be looked at and shrunk, not searched or added to.
+    ///
+    /// # Errors
+    /// The store is held by another process, was made with another model or language, or its catalog does not open.
+    pub async fn open(
+        dir: &Path,
+        config: Config,
+        embedder: Option<Arc<dyn Embedder>>,
+        progress: OnProgress<'_>,
+    ) -> Result<Engine, EngineError> {
+        let layout = Layout::new(dir);
+        let store_lock = lock(&layout)?;
+        let lexical = LexicalEncoder::new(&config.settings().lexical.language, config.settings().leaf.target as u32)?;
+        let catalog = SqliteCatalog::open(&layout.catalog())?;
+        let agreed = agree(&catalog, &config, embedder.as_deref()).await?;
+        let (index, warnings) = open_index(&catalog, &layout, agreed).await?;
+        let documents = Mutex::new(LruCache::new(DOCUMENTS_KEPT));
+        let engine = Engine {
+            config,
+            catalog: Box::new(catalog),
+            index: Box::new(index),
+            embedder,
+            lexical,
+            counter: O200k::new(),
+            layout,
+            documents,
+            warnings,
+            _lock: store_lock,
+        };
+        if engine.embedder.is_some() || agreed.dimension.is_none() {
+            engine.apply_pending(progress).await?;
+        }
+        Ok(engine)
+    }
+
+    /// The configuration it was opened with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What had to be repaired on opening, in words.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Brings the index up to the catalog: upserts and deletes what is marked, flushes, then settles. Returns how many texts
+    /// were embedded, cached ones not counted.
+    async fn apply_pending(&self, progress: OnProgress<'_>) -> Result<usize, EngineError> {
+        let mut embedded = 0;
+        let mut changed = 0;
+        let mut done = 0;
+        let total = self.pending_leaves().await?;
+        loop {
+            let pending = self.catalog.pending(DOCUMENTS_PER_FLUSH).await?;
+            if pending == Pending::default() {
+                break;
+            }
+            let documents: Vec<StoredDocument> =
+                self.catalog.load(&pending.documents).await?.into_iter().flatten().collect();
+            for document in &documents {
+                let (points, fresh) = self.points(document, (done, total), progress).await?;
+                embedded += fresh;
+                done += points.len();
+                changed += points.len();
+                self.index.upsert(points).await?;
+            }
+            changed += pending.deletes.len();
+            self.index.delete(&pending.deletes).await?;
+            self.index.flush().await?;
+            self.catalog.settle(&pending).await?;
+        }
+        // Optimizing rebuilds whole segments: a small edit does not pay for it.
+        if changed * OPTIMIZE_SHARE >= self.index.describe().await?.points.max(1) {
+            progress(Progress::Optimizing);
+            self.index.optimize().await?;
+            self.index.flush().await?;
+        }
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(embedded)
+    }
+
+    async fn pending_leaves(&self) -> Result<usize, EngineError> {
+        Ok(self.catalog.list().await?.iter().filter(|entry| !entry.indexed).map(|entry| entry.leaves).sum())
+    }
+
+    /// The points of a document's leaves, and how many vectors were not in the cache.
+    async fn points(
+        &self,
+        stored: &StoredDocument,
+        (done, total): (usize, usize),
+        progress: OnProgress<'_>,
+    ) -> Result<(Vec<Point>, usize), EngineError> {
+        let document = &stored.document;
+        let texts: Vec<String> = document
+            .tree
+            .leaves
+            .iter()
+            .map(|leaf| embedded_text(&document.text, &document.title, &document.tree, leaf))
+            .collect();
+        let (vectors, fresh) = self.vectors(&texts, (done, total), progress).await?;
+        let mut vectors = vectors.into_iter();
+        let points = records(stored).zip(&texts).map(|(record, text)| Point {
+            record,
+            dense: vectors.next(),
+            lexical: self.lexical.passage(text),
+        });
+        Ok((points.collect(), fresh))
+    }
+
+    /// One vector a text, from the cache where it has it; none at all for a store without vectors.
+    async fn vectors(
+        &self,
+        texts: &[String],
+        (done, total): (usize, usize),
+        progress: OnProgress<'_>,
+    ) -> Result<(Vec<Vec<f32>>, usize), EngineError> {
+        let Some(embedder) = &self.embedder else { return Ok((Vec::new(), 0)) };
+        let model = &embedder.describe().model;
+        let hashes: Vec<[u8; 32]> = texts.iter().map(|text| *blake3::hash(text.as_bytes()).as_bytes()).collect();
+        let cached = self.catalog.cached(model, &hashes).await?;
+        let mut known: BTreeMap<[u8; 32], Vec<f32>> = BTreeMap::new();
+        let mut missing: BTreeMap<[u8; 32], &str> = BTreeMap::new();
+        for ((hash, text), vector) in hashes.iter().zip(texts).zip(cached) {
+            match vector {
+                Some(vector) => {
+                    known.insert(*hash, vector);
+                }
+                None => {
+                    missing.insert(*hash, text);
+                }
+            }
+        }
+        let fresh = missing.len();
+        let missing: Vec<([u8; 32], &str)> = missing.into_iter().collect();
+        let mut at = 0;
+        for step in missing.chunks(TEXTS_PER_STEP) {
+            progress(Progress::Embedding(done + at, total));
+            let batch: Vec<&str> = step.iter().map(|&(_, text)| text).collect();
+            let vectors = embedder.embed_passages(&batch).await?;
+            let made: Vec<([u8; 32], Vec<f32>)> = step.iter().map(|&(hash, _)| hash).zip(vectors).collect();
+            self.catalog.cache(model, &made).await?;
+            known.extend(made);
+            at += step.len();
+        }
+        progress(Progress::Embedding(done + texts.len(), total));
+        Ok((hashes.iter().filter_map(|hash| known.get(hash).cloned()).collect(), fresh))
+    }
+
+    /// Documents by id, kept in memory between searches.
+    async fn documents(&self, ids: &[DocId]) -> Result<BTreeMap<DocId, Arc<StoredDocument>>, EngineError> {
+        let mut found = BTreeMap::new();
+        let mut missing = Vec::new();
+        {
+            let mut kept = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
+            for &id in ids {
+                match kept.get(&id) {
+                    Some(document) => {
+                        found.insert(id, Arc::clone(document));
+                    }
+                    None => missing.push(id),
+                }
+            }
+        }
+        let loaded = self.catalog.load(&missing).await?;
+        let mut kept = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, document) in missing.into_iter().zip(loaded) {
+            if let Some(document) = document.map(Arc::new) {
+                kept.put(id, Arc::clone(&document));
+                found.insert(id, document);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What the index stores of a document's leaves, in order.
+fn records(stored: &StoredDocument) -> impl Iterator<Item = LeafRecord> {
+    let tree = &stored.document.tree;
+    tree.leaves.iter().zip(&stored.leaf_ids).enumerate().map(|(ordinal, (leaf, &id))| LeafRecord {
+        leaf: id,
+        doc: stored.entry.id,
+        span: leaf.span,
+        ordinal: ordinal as u32,
+        tokens: leaf.tokens,
+        node: leaf.node,
+        ancestors: tree
+            .ancestors(leaf.node)
+            .map(|node| Ancestor { node, children: tree.node(node).map_or(0, |n| n.children.len() as u32) })
+            .collect(),
+        cluster: id.into(),
+    })
+}
+
+/// What store and caller agreed on.
+#[derive(Debug, Clone, Copy)]
+struct Agreed {
+    /// Length of the vectors; `None` for a store without.
+    dimension: Option<usize>,
+    /// Whether the index is to be built anew.
+    rebuild: bool,
+}
+
+/// Compares what the store was made with to what the caller brings, and writes it down for a new one.
+async fn agree(catalog: &dyn Catalog, config: &Config, embedder: Option<&dyn Embedder>) -> Result<Agreed, EngineError> {
+    let info = catalog.describe().await?;
+    let language = &config.settings().lexical.language;
+    let setting = |key: &str| info.settings.get(key).map(String::as_str).unwrap_or_default();
+    let is_new = !info.settings.contains_key("model");
+    if !is_new && setting("language") != language {
+        return Err(EngineError::Language { wanted: setting("language").to_owned(), got: language.clone() });
+    }
+    let wanted = setting("model");
+    let dimension = embedder.map(|embedder| embedder.describe().dimension);
+    match embedder.map(|embedder| embedder.describe().model.as_str()) {
+        Some(got) if !wanted.is_empty() && wanted != got => {
+            Err(EngineError::Model { wanted: wanted.to_owned(), got: got.to_owned() })
+        }
+        Some(got) if wanted.is_empty() => {
+            let dimension = dimension.unwrap_or_default();
+            catalog.set(&[("model", got), ("dimension", &dimension.to_string()), ("language", language)]).await?;
+            Ok(Agreed { dimension: Some(dimension), rebuild: true })
+        }
+        None if is_new => {
+            catalog.set(&[("model", ""), ("dimension", ""), ("language", language)]).await?;
+            Ok(Agreed { dimension: None, rebuild: true })
+        }
+        _ => Ok(Agreed { dimension: setting("dimension").parse().ok(), rebuild: false }),
+    }
+}
+
+/// Opens the index; builds it anew where it is damaged, or does not hold what the catalog says it does.
+async fn open_index(catalog: &dyn Catalog, layout: &Layout, agreed: Agreed) -> Result<(EdgeIndex, Vec<String>), EngineError> {
+    let mut warnings = Vec::new();
+    let path = layout.index();
+    let options = EdgeOptions { dimension: agreed.dimension };
+    if !agreed.rebuild {
+        match EdgeIndex::open(&path, &options) {
+            Ok(index) => {
+                let settled: usize = catalog.list().await?.iter().filter(|e| e.indexed).map(|e| e.leaves).sum();
+                if index.describe().await?.points >= settled {
+                    return Ok((index, warnings));
+                }
+                warnings.push("the index had lost leaves and was built anew from the catalog".to_owned());
+            }
+            Err(IndexError::Corrupt { source, .. }) => {
+                warnings.push(format!("the index was damaged and was built anew from the catalog: {source}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    remove(&path).map_err(|source| StoreError::Unusable { dir: layout.dir.clone(), source })?;
+    catalog.unsettle().await?;
+    Ok((EdgeIndex::open(&path, &options)?, warnings))
+}
+
+/// An embedder's limit, as leaf building asks for it.
+struct ModelLimit<'a>(&'a dyn Embedder);
+
+impl EmbedLimit for ModelLimit<'_> {
+    fn max_tokens(&self) -> usize {
+        self.0.describe().max_tokens
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        self.0.count_tokens(text)
+    }
+}
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The catalog.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The index.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The embedder.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// The lexical leg.
+    #[error(transparent)]
+    Lexical(#[from] LexicalError),
+    /// Vectors of two models do not mix.
+    #[error("the store holds vectors of `{wanted}`, got `{got}`")]
+    Model {
+        /// What the store was made with.
+        wanted: String,
+        /// What came.
+        got: String,
+    },
+    /// Words of two languages do not mix.
+    #[error("the store holds words stemmed as `{wanted}`, got `{got}`")]
+    Language {
+        /// What the store was made with.
+        wanted: String,
+        /// What came.
+        got: String,
+    },
+    /// A store with vectors is searched, and no model was given.
+    #[error("the store holds vectors of `{model}`, and no model is loaded")]
+    NoModel {
+        /// What the store was made with.
+        model: String,
+    },
+    /// A path that is to be indexed does not exist.
+    #[error("`{path}` does not exist")]
+    MissingPath {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A source's name is taken by another folder.
+    #[error("the source `{name}` is `{known}`, got `{given}`")]
+    SourceTaken {
+        /// The name.
+        name: String,
+        /// The folder it stands for.
+        known: PathBuf,
+        /// The folder that came.
+        given: PathBuf,
+    },
+    /// A name that is no source and no document.
+    #[error("the store has no source and no document `{name}`")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Names that look like it.
+        similar: Vec<String>,
+    },
+    /// A span that is not in its document.
+    #[error("`{name}` has no span {start}..{end}: its text has {len} bytes, and a span starts and ends between characters")]
+    NoSpan {
+        /// The document.
+        name: String,
+        /// The span's start.
+        start: usize,
+        /// The span's end.
+        end: usize,
+        /// The bytes of the document.
+        len: usize,
+    },
+}
+
+impl EngineError {
+    /// What to type, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            EngineError::Store(StoreError::Missing { .. }) => "make one with `umbel index FOLDER`, or name it with `--store DIR`".to_owned(),
+            EngineError::Store(StoreError::Held { pid, .. }) => {
+                format!("wait for process {pid} or stop it; `umbel tree`, `stats` and `check` work beside it")
+            }
+            EngineError::Store(StoreError::Unusable { .. }) => "check the permissions and the space of the folder, or choose another with `--store DIR`".to_owned(),
+            EngineError::Catalog(CatalogError::Version { .. }) => "use the version of umbel that wrote it, or start over with `umbel index --rebuild FOLDER`".to_owned(),
+            EngineError::Catalog(CatalogError::Corrupt { .. }) => "start over with `umbel index --rebuild FOLDER`".to_owned(),
+            EngineError::Catalog(CatalogError::Unwritable { .. }) => "check the permissions and the space of the folder; what was committed is safe".to_owned(),
+            EngineError::Index(_) => "run the command again: the index is rebuilt from the catalog where it is damaged".to_owned(),
+            EngineError::Lexical(_) => "set `lexical.language` to one of these".to_owned(),
+            EngineError::Model { wanted, .. } => {
+                let name = wanted.split('@').next().unwrap_or_default();
+                format!("set `embed.model` to `{name}`, or embed everything again with `umbel index --rebuild FOLDER`")
+            }
+            EngineError::Language { wanted, .. } => format!("set `lexical.language` to `{wanted}`, or start over with `umbel index --rebuild FOLDER`"),
+            EngineError::NoModel { .. } => "fetch it with `umbel model pull`".to_owned(),
+            EngineError::MissingPath { .. } => "give a folder or file that exists".to_owned(),
+            EngineError::SourceTaken { name, .. } => format!("give the folder a name of its own with `--source NAME`, or say that it moved with `--source {name}`"),
+            EngineError::Unknown { similar, .. } if !similar.is_empty() => format!("did you mean `{}`?", similar.join("`, `")),
+            EngineError::Unknown { .. } => "`umbel stats` counts the documents, `umbel tree` lists them".to_owned(),
+            EngineError::NoSpan { name, .. } => format!("`umbel tree {name}` lists spans"),
+            _ => return None,
+        })
+    }
+}

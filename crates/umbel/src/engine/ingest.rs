@@ -1,0 +1,357 @@
+//! Folders and files → committed documents → points in the index.
+//!
+//! Invariant: a batch of documents is in the catalog, or it is not; the index follows.
+
+use super::{Engine, EngineError, ModelLimit, OnProgress, Progress};
+use crate::catalog::{Change, DocumentEntry, NewDocument, Source};
+use crate::read::{decode, document, format_of};
+use ignore::WalkBuilder;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use umbel_core::document::Document;
+use umbel_core::id::LeafId;
+use umbel_core::leaf::EmbedLimit;
+use umbel_core::offsets::TokenCounter as _;
+use umbel_core::outline::Format;
+use umbel_core::span::slice;
+
+/// Documents that are committed together.
+const DOCUMENTS_PER_COMMIT: usize = 100;
+/// Bytes of text that are committed together, roughly.
+const BYTES_PER_COMMIT: usize = 8 << 20;
+/// Raised when the same file would give another tree, so that stores take it in again.
+const READER_VERSION: u32 = 1;
+
+/// What is to be taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IngestRequest {
+    /// A folder or file.
+    pub path: PathBuf,
+    /// The name of the source; the path as given if `None`.
+    pub source: Option<String>,
+}
+
+/// A file that was not taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The file, relative to its source.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+    /// Whether it was meant to be read: a broken file, not another format.
+    pub broken: bool,
+}
+
+/// What ingestion did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IngestReport {
+    /// Documents of the store, afterwards.
+    pub documents: usize,
+    /// Files that were as before.
+    pub unchanged: usize,
+    /// Files that were new.
+    pub added: usize,
+    /// Files that had changed.
+    pub updated: usize,
+    /// Documents whose file is gone.
+    pub removed: usize,
+    /// Leaves of the store, afterwards.
+    pub leaves: usize,
+    /// Texts that were embedded; cached ones are not counted.
+    pub embedded: usize,
+    /// Files that were not taken in.
+    pub skipped: Vec<Skipped>,
+    /// What was odd about documents, as document and warning.
+    pub warnings: Vec<(String, String)>,
+}
+
+/// A file that was found.
+struct Found {
+    path: String,
+    file: PathBuf,
+    format: Format,
+}
+
+/// What a file came to.
+enum Outcome {
+    Unchanged,
+    Read(Box<NewDocument>),
+    Skipped(Skipped),
+}
+
+impl Engine {
+    /// Takes in folders and files. Each is a source: of its own documents, those whose file is gone are removed.
+    ///
+    /// # Errors
+    /// A path that does not exist (checked for all of them first), a source name that is taken, or a store that fails; what
+    /// was committed before stays.
+    pub async fn ingest(&self, requests: &[IngestRequest], progress: OnProgress<'_>) -> Result<IngestReport, EngineError> {
+        let mut report = IngestReport::default();
+        let mut sources = Vec::with_capacity(requests.len());
+        for request in requests {
+            sources.push(self.source(request).await?);
+        }
+        for source in sources {
+            progress(Progress::Scanning);
+            let (files, skipped) = self.walk(&source.root);
+            report.skipped.extend(skipped);
+            self.read(&source, &files, &mut report, progress).await?;
+        }
+        report.embedded = self.apply_pending(progress).await?;
+        let info = self.catalog.describe().await?;
+        report.documents = info.documents;
+        report.leaves = info.leaves;
+        Ok(report)
+    }
+
+    /// Removes a source or a document by its name, and returns how many documents went.
+    ///
+    /// # Errors
+    /// [`EngineError::Unknown`], with names that look like it.
+    pub async fn remove(&self, name: &str, progress: OnProgress<'_>) -> Result<usize, EngineError> {
+        let entries = self.catalog.list().await?;
+        let wanted = name.trim_end_matches('/');
+        let source = self.catalog.sources().await?.into_iter().find(|source| source.name == wanted);
+        let belongs = |entry: &&DocumentEntry| match &source {
+            Some(source) => entry.source == source.name,
+            None => entry.name == name,
+        };
+        let remove: Vec<_> = entries.iter().filter(belongs).map(|entry| entry.id).collect();
+        if remove.is_empty() && source.is_none() {
+            let names = entries.iter().map(|entry| entry.name.as_str());
+            return Err(EngineError::Unknown { name: name.to_owned(), similar: similar(name, names) });
+        }
+        let count = remove.len();
+        let remove_sources = source.into_iter().map(|source| source.name).collect();
+        self.catalog.commit(Change { remove, remove_sources, ..Change::default() }).await?;
+        self.apply_pending(progress).await?;
+        Ok(count)
+    }
+
+    /// The source that a path is: the one that has this root already, else a new one.
+    async fn source(&self, request: &IngestRequest) -> Result<Source, EngineError> {
+        let root = fs_err::canonicalize(&request.path)
+            .map_err(|_| EngineError::MissingPath { path: request.path.clone() })?;
+        let known = self.catalog.sources().await?;
+        if let Some(name) = &request.source {
+            return Ok(Source { name: name.clone(), root });
+        }
+        if let Some(source) = known.iter().find(|source| source.root == root) {
+            return Ok(source.clone());
+        }
+        let typed = request.path.to_string_lossy();
+        let name = match typed.trim_end_matches('/').trim_start_matches("./") {
+            "" | "." => root.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()),
+            typed => typed.to_owned(),
+        };
+        match known.into_iter().find(|source| source.name == name) {
+            Some(taken) => Err(EngineError::SourceTaken { name, known: taken.root, given: root }),
+            None => Ok(Source { name, root }),
+        }
+    }
+
+    /// The files of a source that are read, in order of their paths, and those that are not.
+    fn walk(&self, root: &Path) -> (Vec<Found>, Vec<Skipped>) {
+        let store = fs_err::canonicalize(&self.layout.dir).unwrap_or_else(|_| self.layout.dir.clone());
+        let walker = WalkBuilder::new(root)
+            .standard_filters(false)
+            .hidden(true)
+            .follow_links(true)
+            .filter_entry(move |entry| !entry.path().starts_with(&store))
+            .sort_by_file_path(Path::cmp)
+            .build();
+        let mut files = Vec::new();
+        let mut skipped = Vec::new();
+        for entry in walker {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    skipped.push(Skipped { path: "?".to_owned(), reason: error.to_string(), broken: true });
+                    continue;
+                }
+            };
+            if entry.file_type().is_none_or(|kind| kind.is_dir()) {
+                continue;
+            }
+            let file = entry.into_path();
+            let inside = file.strip_prefix(root).ok().filter(|inside| !inside.as_os_str().is_empty());
+            let inside = inside.or_else(|| file.file_name().map(Path::new)).unwrap_or(&file);
+            let parts: Option<Vec<&str>> = inside.components().map(|part| part.as_os_str().to_str()).collect();
+            let Some(path) = parts.map(|parts| parts.join("/")) else {
+                let path = inside.to_string_lossy().into_owned();
+                skipped.push(Skipped { path, reason: "its name is not UTF-8".to_owned(), broken: true });
+                continue;
+            };
+            match format_of(&file) {
+                Some(format) => files.push(Found { path, file, format }),
+                None => skipped.push(Skipped { path, reason: "this format is not read".to_owned(), broken: false }),
+            }
+        }
+        (files, skipped)
+    }
+
+    /// Reads the files of a source in batches and commits each; then removes what is gone.
+    async fn read(
+        &self,
+        source: &Source,
+        files: &[Found],
+        report: &mut IngestReport,
+        progress: OnProgress<'_>,
+    ) -> Result<(), EngineError> {
+        let mut before: BTreeMap<String, DocumentEntry> = BTreeMap::new();
+        for entry in self.catalog.list().await? {
+            if entry.source == source.name {
+                before.insert(entry.path.clone(), entry);
+            }
+        }
+        self.catalog.commit(Change { sources: vec![source.clone()], ..Change::default() }).await?;
+        let settings = self.reading_settings();
+        let mut done = 0;
+        for batch in batches(files) {
+            progress(Progress::Reading(done, files.len()));
+            let mut change = Change::default();
+            for (file, outcome) in batch.iter().zip(self.read_batch(source, batch, &before, &settings)) {
+                let known = before.contains_key(&file.path);
+                match outcome {
+                    Outcome::Unchanged => report.unchanged += 1,
+                    Outcome::Skipped(skipped) => {
+                        // A file that cannot be read now is kept as it was: it is not gone.
+                        report.skipped.push(skipped);
+                    }
+                    Outcome::Read(document) => {
+                        report.added += usize::from(!known);
+                        report.updated += usize::from(known);
+                        let odd = document.document.warnings.iter().cloned();
+                        report.warnings.extend(odd.map(|warning| (file.path.clone(), warning)));
+                        change.put.push(*document);
+                    }
+                }
+            }
+            if !change.put.is_empty() {
+                self.catalog.commit(change).await?;
+            }
+            done += batch.len();
+        }
+        progress(Progress::Reading(done, files.len()));
+        for file in files {
+            before.remove(&file.path);
+        }
+        let remove: Vec<_> = before.values().map(|entry| entry.id).collect();
+        report.removed += remove.len();
+        if !remove.is_empty() {
+            self.catalog.commit(Change { remove, ..Change::default() }).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the files of a batch on all cores, in their order.
+    fn read_batch(
+        &self,
+        source: &Source,
+        batch: &[Found],
+        before: &BTreeMap<String, DocumentEntry>,
+        settings: &str,
+    ) -> Vec<Outcome> {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = batch.len().div_ceil(workers).max(1);
+        std::thread::scope(|scope| {
+            let read = |files: &[Found]| -> Vec<Outcome> {
+                files.iter().map(|file| self.read_file(source, file, before.get(&file.path), settings)).collect()
+            };
+            let handles: Vec<_> = batch.chunks(share).map(|files| scope.spawn(move || read(files))).collect();
+            let results = handles.into_iter().map(|handle| handle.join().expect("reading a file does not panic"));
+            results.flatten().collect()
+        })
+    }
+
+    fn read_file(&self, source: &Source, file: &Found, before: Option<&DocumentEntry>, settings: &str) -> Outcome {
+        let skipped = |reason: String| Outcome::Skipped(Skipped { path: file.path.clone(), reason, broken: true });
+        let bytes = match std::fs::File::open(&file.file).and_then(|mut opened| {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut opened, &mut bytes).map(|_| bytes)
+        }) {
+            Ok(bytes) => bytes,
+            Err(error) => return skipped(format!("cannot be read: {error}")),
+        };
+        let fingerprint = fingerprint(&bytes, settings);
+        if before.is_some_and(|entry| entry.fingerprint == fingerprint) {
+            return Outcome::Unchanged;
+        }
+        let text = match decode(bytes) {
+            Ok(text) => text,
+            Err(error) => return skipped(error.to_string()),
+        };
+        let name = Path::new(&file.path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let limit = self.embedder.as_deref().map(ModelLimit);
+        let limit = limit.as_ref().map(|limit| limit as &dyn EmbedLimit);
+        let document = document(text, &name, file.format, &self.config, &self.counter, limit);
+        let leaf_ids = leaf_ids(&source.name, &file.path, &document);
+        Outcome::Read(Box::new(NewDocument {
+            source: source.name.clone(),
+            path: file.path.clone(),
+            fingerprint,
+            document,
+            leaf_ids,
+        }))
+    }
+
+    /// Everything besides a file's bytes that its tree depends on.
+    fn reading_settings(&self) -> String {
+        let model = self.embedder.as_ref().map(|embedder| embedder.describe().model.as_str()).unwrap_or_default();
+        format!("{READER_VERSION} {} {model} {:?}", self.counter.name(), self.config.settings().leaf)
+    }
+}
+
+/// The id of each leaf: leaves of one document with the same text are told apart by how many came before.
+pub fn leaf_ids(source: &str, path: &str, document: &Document) -> Vec<LeafId> {
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    let texts = document.tree.leaves.iter().map(|leaf| slice(&document.text, leaf.span));
+    texts
+        .map(|text| {
+            let occurrence = seen.entry(text).and_modify(|n| *n += 1).or_default();
+            LeafId::of(source, path, text, *occurrence)
+        })
+        .collect()
+}
+
+fn fingerprint(bytes: &[u8], settings: &str) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(settings.len() as u64).to_le_bytes());
+    hasher.update(settings.as_bytes());
+    hasher.update(bytes);
+    *hasher.finalize().as_bytes()
+}
+
+/// Runs of files that are committed together.
+fn batches(files: &[Found]) -> Vec<&[Found]> {
+    let mut batches = Vec::new();
+    let mut rest = files;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let full = rest.iter().take(DOCUMENTS_PER_COMMIT).take_while(|found| {
+            let fits = bytes < BYTES_PER_COMMIT;
+            bytes += fs_err::metadata(&found.file).map_or(0, |meta| meta.len() as usize);
+            fits
+        });
+        let (batch, behind) = rest.split_at(full.count().max(1));
+        batches.push(batch);
+        rest = behind;
+    }
+    batches
+}
+
+/// Names that share most of their letters with what was typed, the nearest first.
+pub(super) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let tail = |text: &str| text.rsplit('/').next().unwrap_or_default().to_lowercase();
+    let wanted = tail(name);
+    let mut found: Vec<(usize, String)> = names
+        .filter_map(|other| {
+            let candidate = tail(other);
+            let near = candidate.contains(&wanted) || wanted.contains(&candidate);
+            let common = wanted.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
+            (near || common >= 4).then(|| (usize::MAX - common, other.to_owned()))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().take(3).map(|(_, name)| name).collect()
+}

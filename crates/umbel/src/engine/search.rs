@@ -1,0 +1,169 @@
+//! A question → the spans worth reading within a token budget, and the reason for each.
+//!
+//! Invariant: retrieve, collapse, merge, expand, pack, in this order; the last four are the pure core.
+
+use super::{Engine, EngineError};
+use crate::catalog::StoredDocument;
+use crate::config::Config;
+use crate::index::{Leg, SearchRequest as LegRequest};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use umbel_core::document::Library;
+use umbel_core::hit::{self, Hit, RankedList, fuse};
+use umbel_core::id::DocId;
+use umbel_core::pack::{Context, PackConfig};
+use umbel_core::trace::{AssembleConfig, Trace, assemble};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchRequest {
+    /// The question.
+    pub query: String,
+    /// Passages at the most; `None` for no limit but the budget.
+    pub limit: Option<usize>,
+    /// How leaves are found and delivered.
+    pub config: Config,
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub struct SearchResponse {
+    /// The question.
+    pub query: String,
+    /// The token budget.
+    pub budget_tokens: usize,
+    /// What is to be read.
+    pub context: Context,
+    /// Why.
+    pub trace: Trace,
+    /// The documents that context and trace point into.
+    pub documents: BTreeMap<DocId, Arc<StoredDocument>>,
+    /// Hash of the configuration.
+    pub config: String,
+    /// The catalog's generation.
+    pub generation: u64,
+    /// Leaves that were kept of the fused list.
+    pub k_prime: usize,
+    /// How long each step took, in order.
+    pub timings: Vec<(&'static str, Duration)>,
+    /// What the reader should know, in words.
+    pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// Finds the spans worth reading. No hit gives an empty context, not an error.
+    ///
+    /// # Errors
+    /// [`EngineError::NoModel`] for a store with vectors and no embedder; catalog, index and embedder as they fail.
+    pub async fn search(&self, request: &SearchRequest) -> Result<SearchResponse, EngineError> {
+        let mut clock = Clock::start();
+        let settings = request.config.settings();
+        let info = self.catalog.describe().await?;
+        let mut warnings = self.warnings.clone();
+
+        let lists = self.retrieve(request, &mut clock, &mut warnings).await?;
+        let mut hits = fuse(&lists, request.config.fusion());
+        hits.truncate(settings.search.k_prime);
+        clock.lap("fuse");
+
+        let documents = self.hydrate(&mut hits, &mut warnings).await?;
+        clock.lap("hydrate");
+
+        let config = AssembleConfig {
+            depth: settings.search.depth,
+            merge: request.config.merge(),
+            expansion: request.config.expansion(),
+            parent_cap_tokens: settings.search.parent_cap,
+            pack: PackConfig { budget_tokens: settings.search.budget, limit: request.limit },
+        };
+        let library: Library<'_> = documents.iter().map(|(&id, stored)| (id, &stored.document)).collect();
+        let (context, trace) = assemble(hits, &library, &config);
+        clock.lap("assemble");
+
+        Ok(SearchResponse {
+            query: request.query.clone(),
+            budget_tokens: settings.search.budget,
+            context,
+            trace,
+            documents,
+            config: request.config.hash(),
+            generation: info.generation,
+            k_prime: settings.search.k_prime,
+            timings: clock.laps,
+            warnings,
+        })
+    }
+
+    /// The two legs, each read to the same depth. A store without vectors has the lexical one only.
+    async fn retrieve(
+        &self,
+        request: &SearchRequest,
+        clock: &mut Clock,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<RankedList>, EngineError> {
+        let settings = &request.config.settings().search;
+        let limit = settings.fusion_depth.max(settings.k_prime);
+        let has_vectors = self.index.describe().await?.dimension.is_some();
+        let mut legs = Vec::new();
+        if !has_vectors {
+            warnings.push("the store has no vectors: searched by words only".to_owned());
+        } else if let Some(embedder) = &self.embedder {
+            let vector = embedder.embed_query(&request.query).await?;
+            clock.lap("embed");
+            legs.push((hit::Leg::Dense, 1.0 - settings.lexical_weight, Leg::Dense(vector)));
+        } else {
+            let info = self.catalog.describe().await?;
+            let model = info.settings.get("model").cloned().unwrap_or_default();
+            return Err(EngineError::NoModel { model });
+        }
+        let weight = if has_vectors { settings.lexical_weight } else { 1.0 };
+        legs.push((hit::Leg::Lexical, weight, Leg::Lexical(self.lexical.query(&request.query))));
+        let mut lists = Vec::with_capacity(legs.len());
+        for (kind, weight, leg) in legs.into_iter().filter(|&(_, weight, _)| weight > 0.0) {
+            let found = self.index.search(&LegRequest { leg, limit, without_docs: Vec::new() }).await?;
+            let leaves = found.into_iter().map(|scored| (scored.record, scored.score)).collect();
+            lists.push(RankedList { leg: kind, weight, leaves });
+            clock.lap(if kind == hit::Leg::Dense { "dense" } else { "lexical" });
+        }
+        Ok(lists)
+    }
+
+    /// The documents of the hits. A hit that the catalog does not know any more is left out.
+    async fn hydrate(
+        &self,
+        hits: &mut Vec<Hit>,
+        warnings: &mut Vec<String>,
+    ) -> Result<BTreeMap<DocId, Arc<StoredDocument>>, EngineError> {
+        let mut ids: Vec<DocId> = hits.iter().map(|hit| hit.record.doc).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let documents = self.documents(&ids).await?;
+        let before = hits.len();
+        hits.retain(|hit| {
+            let stored = documents.get(&hit.record.doc);
+            stored.and_then(|stored| stored.leaf_ids.get(hit.record.ordinal as usize)) == Some(&hit.record.leaf)
+        });
+        if hits.len() < before {
+            warnings.push(format!("{} hits were left out: the catalog does not hold them", before - hits.len()));
+        }
+        Ok(documents)
+    }
+}
+
+/// Measures steps.
+struct Clock {
+    at: Instant,
+    laps: Vec<(&'static str, Duration)>,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock { at: Instant::now(), laps: Vec::new() }
+    }
+
+    fn lap(&mut self, name: &'static str) {
+        self.laps.push((name, self.at.elapsed()));
+        self.at = Instant::now();
+    }
+}

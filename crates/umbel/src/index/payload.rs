@@ -1,0 +1,157 @@
+//! `LeafRecord` ↔ the JSON payload of a Qdrant point, one layout for the embedded index and for a cluster.
+//!
+//! Invariant: `decode(id, encode(record)) == record`; every field is a plain JSON number, string or list of numbers, so any
+//! Qdrant client can read and filter it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use umbel_core::hit::{Ancestor, LeafRecord};
+use umbel_core::id::{ClusterId, DocId, LeafId};
+use umbel_core::span::Span;
+
+/// The field that names the document: the one that filters and deletes look at.
+pub(super) const DOC: &str = "doc";
+
+/// The payload of a point; the leaf itself is the point's id.
+#[derive(Serialize, Deserialize)]
+struct Payload {
+    /// Qdrant indexes signed integers only: ids from 2^63 on are stored as negative numbers.
+    doc: i64,
+    start: usize,
+    end: usize,
+    ordinal: u32,
+    tokens: u32,
+    node: u32,
+    /// The nodes above, nearest first.
+    ancestors: Vec<u32>,
+    /// How many children each of `ancestors` has.
+    children: Vec<u32>,
+    /// Written as Qdrant writes ids: a UUID.
+    cluster: String,
+}
+
+/// Why a payload is not that of a leaf.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PayloadError {
+    #[error("a field is missing or of another type")]
+    Field(#[from] serde_json::Error),
+    #[error("`{0}` is not a cluster id")]
+    Cluster(String),
+    #[error("{start}..{end} is not a span")]
+    Span { start: usize, end: usize },
+    #[error("{ancestors} ancestors, but {children} numbers of children")]
+    Ancestors { ancestors: usize, children: usize },
+}
+
+/// A document as a filter names it.
+pub(super) fn doc_key(doc: DocId) -> i64 {
+    doc.0.cast_signed()
+}
+
+/// What is stored beside the vectors of this leaf.
+pub(super) fn encode(record: &LeafRecord) -> Map<String, Value> {
+    let payload = Payload {
+        doc: doc_key(record.doc),
+        start: record.span.start,
+        end: record.span.end,
+        ordinal: record.ordinal,
+        tokens: record.tokens,
+        node: record.node,
+        ancestors: record.ancestors.iter().map(|ancestor| ancestor.node).collect(),
+        children: record.ancestors.iter().map(|ancestor| ancestor.children).collect(),
+        cluster: hyphenate(&record.cluster.to_string()),
+    };
+    match serde_json::to_value(payload) {
+        Ok(Value::Object(fields)) => fields,
+        other => unreachable!("a struct of numbers and strings is a JSON object, not {other:?}"),
+    }
+}
+
+/// The leaf whose point has this id and payload.
+pub(super) fn decode(leaf: LeafId, fields: Map<String, Value>) -> Result<LeafRecord, PayloadError> {
+    let payload: Payload = serde_json::from_value(Value::Object(fields))?;
+    let Payload { doc, start, end, ordinal, tokens, node, ancestors, children, cluster } = payload;
+    if start > end {
+        return Err(PayloadError::Span { start, end });
+    }
+    if ancestors.len() != children.len() {
+        return Err(PayloadError::Ancestors {
+            ancestors: ancestors.len(),
+            children: children.len(),
+        });
+    }
+    let cluster: ClusterId =
+        cluster.replace('-', "").parse().map_err(|_| PayloadError::Cluster(cluster))?;
+    Ok(LeafRecord {
+        leaf,
+        doc: DocId(doc.cast_unsigned()),
+        span: Span::new(start, end),
+        ordinal,
+        tokens,
+        node,
+        ancestors: ancestors
+            .into_iter()
+            .zip(children)
+            .map(|(node, children)| Ancestor { node, children })
+            .collect(),
+        cluster,
+    })
+}
+
+/// 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+fn hyphenate(hex: &str) -> String {
+    let before_digit = |idx| matches!(idx, 8 | 12 | 16 | 20);
+    hex.chars()
+        .enumerate()
+        .flat_map(|(idx, digit)| before_digit(idx).then_some('-').into_iter().chain([digit]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn record() -> LeafRecord {
+        LeafRecord {
+            leaf: LeafId([7; 16]),
+            doc: DocId(u64::MAX),
+            span: Span::new(3, 90),
+            ordinal: 1,
+            tokens: 20,
+            node: 9,
+            ancestors: vec![Ancestor { node: 4, children: 2 }, Ancestor { node: 0, children: 5 }],
+            cluster: "00112233445566778899aabbccddeeff".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back() {
+        assert_eq!(decode(LeafId([7; 16]), encode(&record())).unwrap(), record());
+    }
+
+    #[test]
+    fn the_layout_is_what_stores_out_there_hold() {
+        let wanted = json!({
+            "doc": -1, "start": 3, "end": 90, "ordinal": 1, "tokens": 20, "node": 9, "ancestors": [4, 0], "children": [2, 5],
+            "cluster": "00112233-4455-6677-8899-aabbccddeeff",
+        });
+        assert_eq!(Value::Object(encode(&record())), wanted);
+    }
+
+    #[test]
+    fn a_damaged_payload_is_an_error() {
+        for (field, value) in [
+            ("doc", json!("x")),
+            ("end", json!(0)),
+            ("children", json!([1])),
+            ("cluster", json!("é")),
+            ("node", json!(-1)),
+        ] {
+            let mut fields = encode(&record());
+            fields.insert(field.to_owned(), value);
+            assert!(decode(LeafId([7; 16]), fields).is_err(), "{field}");
+        }
+        assert!(decode(LeafId([7; 16]), Map::new()).is_err());
+    }
+}

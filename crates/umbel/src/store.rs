@@ -1,0 +1,113 @@
+//! A folder → a store: where its parts lie, and the lock that keeps a second process out.
+//!
+//! Invariant: whoever holds the lock is the only process that writes to the folder.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Where the parts of a store lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The folder itself.
+    pub dir: PathBuf,
+}
+
+impl Layout {
+    /// The layout of a store in `dir`.
+    pub fn new(dir: &Path) -> Layout {
+        Layout { dir: dir.to_owned() }
+    }
+
+    /// The catalog's file.
+    pub fn catalog(&self) -> PathBuf {
+        self.dir.join("catalog.sqlite")
+    }
+
+    /// The index's folder.
+    pub fn index(&self) -> PathBuf {
+        self.dir.join("index")
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+
+    /// Whether there is a store.
+    pub fn exists(&self) -> bool {
+        self.catalog().exists()
+    }
+}
+
+/// The right to write to a store, until it is dropped.
+#[derive(Debug)]
+pub struct StoreLock {
+    _file: File,
+}
+
+/// Why a store was not opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is none.
+    #[error("there is no store in `{dir}`")]
+    Missing {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// Another process holds it.
+    #[error("the store `{dir}` is held by process {pid}")]
+    Held {
+        /// The folder.
+        dir: PathBuf,
+        /// The process, `unknown` where it did not say.
+        pid: String,
+    },
+    /// The folder cannot be written.
+    #[error("the store `{dir}` cannot be used")]
+    Unusable {
+        /// The folder.
+        dir: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Takes the lock of a store, making the folder if need be.
+///
+/// # Errors
+/// [`StoreError::Held`] at once where another process has it.
+pub fn lock(layout: &Layout) -> Result<StoreLock, StoreError> {
+    let unusable = |source| StoreError::Unusable { dir: layout.dir.clone(), source };
+    fs_err::create_dir_all(&layout.dir).map_err(unusable)?;
+    let path = layout.lock();
+    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid);
+            let pid = if read.is_ok() && !pid.trim().is_empty() { pid.trim().to_owned() } else { "unknown".to_owned() };
+            return Err(StoreError::Held { dir: layout.dir.clone(), pid });
+        }
+        Err(TryLockError::Error(source)) => return Err(unusable(source)),
+    }
+    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id())).map_err(unusable)?;
+    Ok(StoreLock { _file: file })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_store_names_its_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let held = lock(&layout).unwrap();
+        let error = lock(&layout).unwrap_err().to_string();
+        assert!(error.contains(&std::process::id().to_string()), "{error}");
+        drop(held);
+        lock(&layout).unwrap();
+    }
+}

@@ -1,0 +1,325 @@
+//! Inputs that broke the tools people use, named by their ids. Cases that need a store are in the command line's tests.
+
+
+
+use std::collections::BTreeSet;
+use super::support::{context, hits, leaf_texts, library, read, read_with, settings, text};
+use umbel::core::check::{Allowed, check};
+use umbel::core::document::Document;
+use umbel::core::expand::Expansion;
+use umbel::core::leaf::{EmbedLimit, embedded_text};
+use umbel::core::merge::{BlockedBy, ItemKind};
+use umbel::core::offsets::TokenCounter as _;
+use umbel::core::outline::{Format, parse};
+use umbel::core::pack::DropReason;
+use umbel::core::span::Span;
+use umbel::core::trace::assemble;
+use umbel::tokens::O200k;
+
+/// The heading path of each leaf.
+fn paths(document: &Document) -> Vec<Vec<String>> {
+    document.tree.leaves.iter().map(|leaf| document.tree.heading_texts(&leaf.path)).collect()
+}
+
+fn holds(document: &Document) {
+    let outline = parse(&document.text, document.body, Format::Markdown);
+    assert_eq!(check(document, &outline, Allowed::default()), [], "{}", document.text);
+}
+
+/// A sentence of about `n` tokens that no other call with another seed gives.
+fn prose(seed: usize, n: usize) -> String {
+    let words: Vec<String> = (0..n).map(|at| ["red", "green", "blue", "door", "lake", "stone"][(seed * 7 + at * 5) % 6].to_owned()).collect();
+    format!("Item {seed} {}.", words.join(" "))
+}
+
+/// A section with `n` paragraphs of about 150 tokens: one leaf each.
+fn long_section(title: &str, n: usize) -> String {
+    let paragraphs: Vec<String> = (0..n).map(|at| prose(at, 150)).collect();
+    format!("## {title}\n\n{}\n\n", paragraphs.join("\n\n"))
+}
+
+#[test]
+fn l1_a_missing_parent_record_keeps_the_children() {
+    let document = read(&(long_section("A", 4) + &long_section("B", 4)));
+    let found = hits(&[&document], &[(0, 0), (0, 1), (0, 2)]);
+    let mut broken = document.clone();
+    broken.tree.nodes.truncate(1);
+    let (context, trace) = assemble(found, &library(&[&broken]), &settings(2000));
+    assert_eq!(trace.merge.blocked.iter().map(|(_, reason)| *reason).collect::<Vec<_>>(), [BlockedBy::ParentMissing]);
+    assert_eq!(context.passages.iter().map(|p| p.evidence.len()).sum::<usize>(), 3);
+}
+
+#[test]
+fn l2_a_document_of_one_leaf_stays_the_leaf() {
+    let words = vec!["word"; 40].join(" ");
+    let document = read(&format!("# Note\n\n{words}\n"));
+    assert_eq!((document.tree.nodes.len(), document.tree.leaves.len()), (1, 1));
+    for expansion in [Expansion::None, Expansion::Parent] {
+        let config = umbel::core::trace::AssembleConfig { expansion, ..settings(2000) };
+        let (context, trace) = context(&[&document], &[(0, 0)], &config);
+        assert_eq!(context.passages[0].kind, ItemKind::Leaf);
+        assert_eq!(context.passages[0].span, document.tree.leaves[0].span);
+        assert!(trace.merge.fires.is_empty());
+    }
+}
+
+#[test]
+fn l4_a_heading_of_300_words_does_not_stop_progress() {
+    struct Limit;
+    impl EmbedLimit for Limit {
+        fn max_tokens(&self) -> usize {
+            128
+        }
+        fn count_tokens(&self, text: &str) -> usize {
+            O200k::new().count(text) + 2
+        }
+    }
+    let heading = vec!["heading"; 300].join(" ");
+    let document = read_with(&format!("# {heading}\n\n## Sub\n\nThe body.\n"), &["leaf.target=64"], Some(&Limit));
+    holds(&document);
+    assert!(document.warnings.iter().any(|w| w.contains("shortened")), "{:?}", document.warnings);
+    for leaf in &document.tree.leaves {
+        assert!(leaf.tokens <= 64);
+        let embedded = embedded_text(&document.text, &document.title, &document.tree, leaf);
+        assert!(Limit.count_tokens(&embedded) <= 128);
+    }
+}
+
+#[test]
+fn l5_equal_sentences_point_into_their_own_chapters() {
+    let document = read("# One\n\nThis matters.\n\n# Two\n\nThis matters.\n");
+    assert_eq!(leaf_texts(&document), ["# One\n\nThis matters.", "# Two\n\nThis matters."]);
+    assert!(document.tree.leaves[1].span.start > document.text.find("# Two").unwrap() - 1);
+    holds(&document);
+}
+
+#[test]
+fn l6_neighbouring_hits_are_one_passage() {
+    let document = read(&long_section("A", 10));
+    let mut config = settings(2000);
+    config.merge.enabled = false;
+    let (context, _) = context(&[&document], &[(0, 4), (0, 5), (0, 7)], &config);
+    let leaves = &document.tree.leaves;
+    let found: Vec<Span> = context.passages.iter().map(|passage| passage.span).collect();
+    assert_eq!(found, [leaves[4].span.hull(leaves[5].span), leaves[7].span]);
+}
+
+#[test]
+fn l7_from_a_leaf_to_the_root_and_back_each_node_is_met_once() {
+    let text: String = (1..=5).flat_map(|level| [(level, 'a'), (level, 'b')]).fold(String::new(), |text, (level, name)| {
+        text + &format!("{} {level}{name}\n\n{}\n\n", "#".repeat(level), prose(level, 180))
+    });
+    let document = read(&text);
+    holds(&document);
+    let tree = &document.tree;
+    let mut met = BTreeSet::new();
+    let mut below = vec![0];
+    while let Some(at) = below.pop() {
+        assert!(met.insert(at), "node {at} is met twice");
+        below.extend(&tree.nodes[at as usize].children);
+    }
+    assert_eq!(met.len(), tree.nodes.len());
+    for leaf in &tree.leaves {
+        let path: Vec<u32> = tree.ancestors(leaf.node).collect();
+        assert_eq!(path.last(), Some(&0));
+        assert_eq!(path.iter().collect::<BTreeSet<_>>().len(), path.len());
+    }
+}
+
+#[test]
+fn p1_one_section_that_matches_often_is_one_parent() {
+    let long = read(&(long_section("A", 5) + &long_section("Z", 5)));
+    let short: Vec<Document> = (0..5).map(|n| read(&(long_section(&format!("S{n}"), 2) + &long_section("T", 2)))).collect();
+    let mut documents = vec![&long];
+    documents.extend(&short);
+    let mut found: Vec<(usize, usize)> = (0..5).map(|ordinal| (0, ordinal)).collect();
+    found.extend((1..=5).map(|doc| (doc, 0)));
+    let mut config = settings(100_000);
+    config.expansion = Expansion::Parent;
+    config.pack.limit = Some(5);
+    for enabled in [true, false] {
+        config.merge.enabled = enabled;
+        let (context, _) = context(&documents, &found, &config);
+        let parents: BTreeSet<_> = context.passages.iter().map(|p| (p.doc, p.node)).collect();
+        assert_eq!((context.passages.len(), parents.len()), (5, 5));
+        assert_eq!(context.passages[0].evidence.len(), 5);
+    }
+}
+
+#[test]
+fn p3_thirty_children_stay_within_the_budget() {
+    let documents: Vec<Document> = (0..30).map(|n| read(&(prose(n, 190) + "\n\n" + &prose(n + 1, 190)))).collect();
+    let documents: Vec<&Document> = documents.iter().collect();
+    let found: Vec<(usize, usize)> = (0..30).map(|doc| (doc, 0)).collect();
+    let (context, _) = context(&documents, &found, &settings(1600));
+    assert!(context.tokens > 1300 && context.tokens <= 1600, "{}", context.tokens);
+    assert!(context.dropped.iter().all(|dropped| dropped.reason == DropReason::Budget));
+}
+
+#[test]
+fn p5_sections_of_6000_tokens_are_cropped_around_their_evidence() {
+    let text: String = (0..4).map(|n| long_section(&format!("S{n}"), 40)).collect();
+    let document = read_with(&text, &["leaf.levels=[]"], None);
+    let section = |n: u32| document.tree.leaves.iter().position(|leaf| leaf.top_level == Some(n)).unwrap();
+    let found: Vec<(usize, usize)> = (0..4).map(|n| (0, section(n) + 9 * n as usize + 3)).collect();
+    for (budget, limit) in [(4000, 800), (1000, 800), (100, 800)] {
+        let mut config = settings(budget);
+        config.expansion = Expansion::Parent;
+        let (context, trace) = context(&[&document], &found, &config);
+        assert_eq!(trace.crops.len(), 4);
+        for crop in &trace.crops {
+            assert!(document.offsets.tokens.count(crop.window) <= limit);
+        }
+        assert_eq!(context.passages.len() + context.dropped.len(), 4, "budget {budget}");
+        assert!(context.passages.iter().all(|p| p.kind == ItemKind::Cropped));
+    }
+}
+
+#[test]
+fn a_window_near_the_end_of_its_parent_holds_the_match() {
+    let document = read_with(&long_section("A", 20), &["leaf.levels=[]"], None);
+    let last = document.tree.leaves.len() - 1;
+    for ordinal in [0, last / 2, last] {
+        let mut config = settings(4000);
+        config.expansion = Expansion::Parent;
+        // A section that is the whole document is the root: give it a neighbour, so that it is one below.
+        let two = read_with(&(long_section("A", 20) + &long_section("B", 2)), &["leaf.levels=[]"], None);
+        let (context, _) = context(&[&two], &[(0, ordinal)], &config);
+        let passage = &context.passages[0];
+        assert!(two.offsets.tokens.count(passage.span) <= 800);
+        assert!(two.offsets.tokens.count(passage.span) > 600, "{}", passage.tokens);
+        assert!(passage.span.contains(two.tree.leaves[ordinal].span));
+    }
+}
+
+#[test]
+fn c1_the_notifications_page_gives_two_leaves() {
+    let page = "## Notifications\n\n### Email\n\nMail alerts are sent unless you turn them off.\n\n### SMS\n\nTexts go to a number that was confirmed.\n\n### Webhook\n\nEach workspace sets its own hook.\n\n## Billing\n\n### Invoices\n\nA bill is made at the end of each month.\n";
+    let document = read(page);
+    assert_eq!(paths(&document), [["Notifications"], ["Billing"]]);
+    let leaves = leaf_texts(&document);
+    assert!(leaves[0].starts_with("## Notifications") && leaves[0].ends_with("its own hook."));
+    assert!(leaves[1].starts_with("## Billing") && leaves[1].ends_with("each month."));
+    for heading in ["### Email", "### SMS", "### Webhook"] {
+        assert!(leaves[0].contains(heading));
+    }
+    assert!(leaves[1].contains("### Invoices"));
+    // Split at every heading, the page has six chunks.
+    assert_eq!(document.tree.unmerged_tokens.len(), 6);
+    holds(&document);
+}
+
+#[test]
+fn c2_thirty_short_sections_merge_inside_three() {
+    let page: String = (0..3)
+        .map(|top| {
+            let below: String = (0..9).map(|n| format!("### Topic {top} {n}\n\nOne short line about {n}.\n\n")).collect();
+            format!("## Area {top}\n\nWhat this area is about.\n\n{below}")
+        })
+        .collect();
+    let document = read(&page);
+    assert_eq!(document.tree.leaves.len(), 3);
+    holds(&document);
+    let small = read_with(&page, &["leaf.target=60"], None);
+    assert!((9..=12).contains(&small.tree.leaves.len()), "{}", small.tree.leaves.len());
+    holds(&small);
+}
+
+#[test]
+fn c3_the_last_small_subsection_stays_with_its_parent() {
+    let document = read("## A\n\n### tiny\n\nA line.\n\n## B\n\nAnother line.\n");
+    assert_eq!(leaf_texts(&document), ["## A\n\n### tiny\n\nA line.", "## B\n\nAnother line."]);
+}
+
+#[test]
+fn c4_a_large_target_does_not_join_top_level_sections() {
+    let document = read_with("## A\n\nOne line.\n\n## B\n\nOne line.\n", &["leaf.target=10000"], None);
+    assert_eq!(leaf_texts(&document), ["## A\n\nOne line.", "## B\n\nOne line."]);
+}
+
+/// An embedder whose tokens are bytes in fours.
+struct Fours(usize);
+impl EmbedLimit for Fours {
+    fn max_tokens(&self) -> usize {
+        self.0
+    }
+    fn count_tokens(&self, text: &str) -> usize {
+        text.len().div_ceil(4) + 2
+    }
+}
+
+#[test]
+fn c6_what_is_embedded_stays_within_the_hard_limit() {
+    for sections in 2..7 {
+        let page: String = (0..sections).map(|n| format!("### Part {n}\n\n{}\n\n", prose(n, 198 / sections - 12))).collect();
+        let limit = Fours(256);
+        let document = read_with(&format!("# T\n\n## A\n\n{page}"), &[], Some(&limit));
+        holds(&document);
+        for leaf in &document.tree.leaves {
+            assert!(leaf.tokens <= 200);
+            let embedded = embedded_text(&document.text, &document.title, &document.tree, leaf);
+            assert!(limit.count_tokens(&embedded) <= 256, "{embedded}");
+        }
+    }
+}
+
+#[test]
+fn c7_every_visible_byte_is_in_a_leaf() {
+    let heading = vec!["wide"; 400].join(" ");
+    for page in ["# A\n## B\n### C\n#### D\nOne line.\n".to_owned(), format!("# A\n\n## {heading}\n\nBody.\n"), format!("# {heading}\n")] {
+        let document = read(&page);
+        let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+        assert_eq!(leaf_texts(&document).into_iter().map(visible).sum::<usize>(), visible(&page));
+    }
+}
+
+#[test]
+fn c9_no_leaf_ends_with_the_next_heading() {
+    let page: String = (0..6).map(|n| format!("## List {n}\n{}\n", (0..12).map(|k| format!("- {}", prose(k, 12))).collect::<Vec<_>>().join("\n"))).collect();
+    let document = read(&page);
+    holds(&document);
+    for leaf in leaf_texts(&document) {
+        assert!(!leaf.lines().last().unwrap().starts_with('#'), "{leaf}");
+    }
+}
+
+#[test]
+fn c11_odd_markdown_slices_as_it_stands() {
+    let page = "# Title ##\n\n\tcode here\n\tand here\n\nFirst\u{a0}paragraph.\n\nSecond paragraph.\n";
+    let document = read(page);
+    assert_eq!(document.tree.headings[0].text, "Title");
+    assert_eq!(leaf_texts(&document), [page.trim_end()]);
+    holds(&document);
+}
+
+#[test]
+fn c13_text_before_the_first_heading_has_an_empty_path() {
+    let document = read("A preface.\n\n## A\n\nText.\n");
+    assert_eq!(paths(&document), [vec![], vec!["A".to_owned()]]);
+    assert_eq!(leaf_texts(&document)[0], "A preface.");
+}
+
+#[test]
+fn c14_table_parts_carry_the_header() {
+    let rows: String = (0..20).map(|n| format!("| key{n} | {} |\n", prose(n, 8))).collect();
+    let page = format!("## Keys\n\n| key | meaning |\n|-----|---------|\n{rows}");
+    let document = read_with(&page, &["leaf.target=80"], None);
+    holds(&document);
+    assert!(document.tree.leaves.len() > 2);
+    for leaf in &document.tree.leaves[1..] {
+        let prefix: Vec<&str> = leaf.prefix.iter().map(|&span| text(&document, span)).collect();
+        assert_eq!(prefix, ["| key | meaning |\n|-----|---------|"]);
+        assert!(text(&document, leaf.span).starts_with("| key"));
+    }
+    let (context, _) = context(&[&document], &[(0, 2)], &settings(500));
+    assert!(context.passages[0].rendered(&document).starts_with("| key | meaning |"));
+}
+
+#[test]
+fn c18_a_section_that_fits_is_not_cut() {
+    for tokens in [40, 120, 180] {
+        let page = format!("# T\n\n## A\n\n{}\n\n## B\n\n{}\n", prose(1, tokens), prose(2, tokens));
+        let document = read_with(&page, &[], Some(&Fours(400)));
+        assert_eq!(document.tree.leaves.len(), 2, "{tokens}");
+    }
+}

@@ -1,0 +1,60 @@
+//! Whatever is retrieved: within the budget, no byte twice, and a fresh count of what is delivered does not exceed it.
+
+
+
+use proptest::prelude::*;
+use super::support::{context, read_with, settings};
+use umbel::core::document::Document;
+use umbel::core::expand::Expansion;
+
+fn any_block() -> impl Strategy<Value = String> {
+    let sentence = "[A-Z][a-zé]{1,8}( [a-z0-9漢🙂]{1,9}| \\(e\\.g\\. [a-z]{2,5}\\)|, [A-Z]{2}-[0-9]{4}){1,14}[.!?]";
+    let text = prop::collection::vec(sentence, 1..6).prop_map(|sentences| sentences.join(" "));
+    prop_oneof![
+        5 => text.clone(),
+        2 => (1usize..4, "[A-Z][a-z ]{1,20}").prop_map(|(level, heading)| format!("{} {heading}", "#".repeat(level))),
+        1 => prop::collection::vec(sentence, 2..9).prop_map(|items| format!("- {}", items.join("\n- "))),
+        1 => prop::collection::vec("[a-z]{1,8} \\| [a-z0-9 ]{1,30}", 2..12).prop_map(|rows| format!("| a | b |\n|---|---|\n| {} |", rows.join(" |\n| "))),
+        1 => prop::collection::vec("[a-z_(){};= ]{4,50}", 2..12).prop_map(|lines| format!("```rust\n{}\n```", lines.join("\n"))),
+        1 => Just("---".to_owned()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #[test]
+    fn every_context_keeps_its_promises(
+        pages in prop::collection::vec(prop::collection::vec(any_block(), 1..40), 1..4),
+        picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..40),
+        target in 20usize..120,
+        budget in 10usize..1500,
+        cap in 40usize..600,
+        parent in any::<bool>(),
+        merge in any::<bool>(),
+        limit in prop::option::of(1usize..6),
+    ) {
+        let target = format!("leaf.target={target}");
+        let documents: Vec<Document> =
+            pages.iter().map(|blocks| read_with(&blocks.join("\n\n"), &[&target, "leaf.levels=[400, 150]"], None)).collect();
+        let documents: Vec<&Document> = documents.iter().filter(|document| !document.tree.leaves.is_empty()).collect();
+        prop_assume!(!documents.is_empty());
+        let mut found: Vec<(usize, usize)> = picks.iter().map(|(doc, leaf)| {
+            let doc = doc.index(documents.len());
+            (doc, leaf.index(documents[doc].tree.leaves.len()))
+        }).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        found.retain(|hit| seen.insert(*hit));
+        let mut config = settings(budget);
+        config.merge.enabled = merge;
+        config.expansion = if parent { Expansion::Parent } else { Expansion::None };
+        config.parent_cap_tokens = cap;
+        config.pack.limit = limit;
+        let (context, trace) = context(&documents, &found, &config);
+        prop_assert!(limit.is_none_or(|limit| context.passages.len() <= limit));
+        prop_assert_eq!(trace.counts.children_retrieved, found.len().min(30));
+        // Evidence that was retrieved is delivered or listed as dropped.
+        let delivered: usize = context.passages.iter().map(|passage| passage.evidence.len()).sum();
+        prop_assert!(delivered == trace.counts.children_retrieved || !context.dropped.is_empty()
+            || context.passages.iter().any(|p| p.kind == umbel::core::merge::ItemKind::Cropped));
+    }
+}

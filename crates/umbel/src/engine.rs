@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use umbel_core::hit::{Ancestor, LeafRecord};
 use umbel_core::id::DocId;
@@ -61,6 +62,8 @@ pub struct Engine {
     layout: Layout,
     documents: Mutex<LruCache<DocId, Arc<StoredDocument>>>,
     warnings: Vec<String>,
+    /// Texts embedded while opening, until a report takes them.
+    embedded_on_opening: AtomicUsize,
     _lock: StoreLock,
 }
 
@@ -186,10 +189,15 @@ impl Engine {
             layout,
             documents,
             warnings,
+            embedded_on_opening: AtomicUsize::new(0),
             _lock: store_lock,
         };
+        if agreed.gained_vectors {
+            engine.read_again(progress).await?;
+        }
         if engine.embedder.is_some() || agreed.dimension.is_none() {
-            engine.apply_pending(progress).await?;
+            let embedded = engine.apply_pending(progress).await?;
+            engine.embedded_on_opening.store(embedded, Ordering::Relaxed);
         }
         Ok(engine)
     }
@@ -359,6 +367,8 @@ struct Agreed {
     dimension: Option<usize>,
     /// Whether the index is to be built anew.
     rebuild: bool,
+    /// Whether there were documents, and no vectors: their leaves are to be cut again to fit the model.
+    gained_vectors: bool,
 }
 
 /// Compares what the store was made with to what the caller brings, and writes it down for a new one.
@@ -379,13 +389,13 @@ async fn agree(catalog: &dyn Catalog, config: &Config, embedder: Option<&dyn Emb
         Some(got) if wanted.is_empty() => {
             let dimension = dimension.unwrap_or_default();
             catalog.set(&[("model", got), ("dimension", &dimension.to_string()), ("language", language)]).await?;
-            Ok(Agreed { dimension: Some(dimension), rebuild: true })
+            Ok(Agreed { dimension: Some(dimension), rebuild: true, gained_vectors: info.documents > 0 })
         }
         None if is_new => {
             catalog.set(&[("model", ""), ("dimension", ""), ("language", language)]).await?;
-            Ok(Agreed { dimension: None, rebuild: true })
+            Ok(Agreed { dimension: None, rebuild: true, gained_vectors: false })
         }
-        _ => Ok(Agreed { dimension: setting("dimension").parse().ok(), rebuild: false }),
+        _ => Ok(Agreed { dimension: setting("dimension").parse().ok(), rebuild: false, gained_vectors: false }),
     }
 }
 

@@ -14,7 +14,7 @@ fn a_passage_is_the_bytes_of_its_file() {
     let bytes = fs_err::read(place.path().join("docs").join(text(passage, "/doc"))).unwrap();
     let span = number(passage, "/span/start") as usize..number(passage, "/span/end") as usize;
     assert_eq!(text(passage, "/text").as_bytes(), &bytes[span]);
-    assert_eq!(text(passage, "/text"), "## Invoices\n\nInvoices are sent on the first of a month.");
+    assert_eq!(text(passage, "/text"), "# Billing\n\n## Invoices\n\nInvoices are sent on the first of a month.");
     assert_eq!(list(passage, "/heading_path"), ["Billing", "Invoices"]);
     assert!(number(&found, "/context/tokens") <= number(&found, "/context/budget"));
 }
@@ -63,7 +63,7 @@ fn p12_an_exact_identifier_is_found_with_any_expansion() {
 
 #[test]
 fn explain_shows_path_evidence_scores_and_what_fired() {
-    let sections: String = (0..4).map(|n| format!("### Step {n}\n\n{}\n\n", "Turn the brass valve slowly. ".repeat(22))).collect();
+    let sections: String = (0..4).map(|n| format!("### Step {n}\n\n{}\n\n", "Turn the brass valve slowly. ".repeat(18))).collect();
     let page = format!("# Boiler\n\n## Valves\n\n{sections}## Pumps\n\nNothing to see.\n");
     let place = Place::indexed(&[("boiler.md", &page), ("billing.md", BILLING)]);
     let out = place.run(&["search", "brass valve", "--explain"]).succeeds().stdout();

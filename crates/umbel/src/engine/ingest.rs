@@ -8,6 +8,7 @@ use crate::read::{decode, document, format_of};
 use ignore::WalkBuilder;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use umbel_core::document::Document;
 use umbel_core::id::LeafId;
 use umbel_core::leaf::EmbedLimit;
@@ -97,7 +98,7 @@ impl Engine {
             report.skipped.extend(skipped);
             self.read(&source, &files, &mut report, progress).await?;
         }
-        report.embedded = self.apply_pending(progress).await?;
+        report.embedded = self.embedded_on_opening.swap(0, Ordering::Relaxed) + self.apply_pending(progress).await?;
         let info = self.catalog.describe().await?;
         report.documents = info.documents;
         report.leaves = info.leaves;
@@ -277,22 +278,39 @@ impl Engine {
         if before.is_some_and(|entry| entry.fingerprint == fingerprint) {
             return Outcome::Unchanged;
         }
-        let text = match decode(bytes) {
-            Ok(text) => text,
-            Err(error) => return skipped(error.to_string()),
-        };
-        let name = Path::new(&file.path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        match decode(bytes) {
+            Ok(text) => Outcome::Read(Box::new(self.new_document(&source.name, &file.path, file.format, text, fingerprint))),
+            Err(error) => skipped(error.to_string()),
+        }
+    }
+
+    fn new_document(&self, source: &str, path: &str, format: Format, text: String, fingerprint: [u8; 32]) -> NewDocument {
+        let name = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let limit = self.embedder.as_deref().map(ModelLimit);
         let limit = limit.as_ref().map(|limit| limit as &dyn EmbedLimit);
-        let document = document(text, &name, file.format, &self.config, &self.counter, limit);
-        let leaf_ids = leaf_ids(&source.name, &file.path, &document);
-        Outcome::Read(Box::new(NewDocument {
-            source: source.name.clone(),
-            path: file.path.clone(),
-            fingerprint,
-            document,
-            leaf_ids,
-        }))
+        let document = document(text, &name, format, &self.config, &self.counter, limit);
+        let leaf_ids = leaf_ids(source, path, &document);
+        NewDocument { source: source.to_owned(), path: path.to_owned(), fingerprint, document, leaf_ids }
+    }
+
+    /// Builds every document anew from its stored text, which for these formats is the file's bytes.
+    pub(super) async fn read_again(&self, progress: OnProgress<'_>) -> Result<(), EngineError> {
+        let entries = self.catalog.list().await?;
+        let settings = self.reading_settings();
+        for (at, some) in entries.chunks(DOCUMENTS_PER_COMMIT).enumerate() {
+            progress(Progress::Reading(at * DOCUMENTS_PER_COMMIT, entries.len()));
+            let ids: Vec<_> = some.iter().map(|entry| entry.id).collect();
+            let mut change = Change::default();
+            for stored in self.catalog.load(&ids).await?.into_iter().flatten() {
+                let DocumentEntry { source, path, .. } = &stored.entry;
+                let Some(format) = format_of(Path::new(path)) else { continue };
+                let text = stored.document.text;
+                let fingerprint = fingerprint(text.as_bytes(), &settings);
+                change.put.push(self.new_document(source, path, format, text, fingerprint));
+            }
+            self.catalog.commit(change).await?;
+        }
+        Ok(())
     }
 
     /// Everything besides a file's bytes that its tree depends on.

@@ -47,11 +47,13 @@ fn check() -> Result<(), String> {
     step("lint", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     for features in ["", "sqlite", "local", "edge"] {
         let name = if features.is_empty() { "no feature" } else { features };
-        let mut command = cargo(&["check", "--quiet", "--package", "umbel", "--no-default-features"]);
+        let mut command =
+            cargo(&["check", "--quiet", "--package", "umbel", "--no-default-features"]);
         command.args(["--features", features]);
         step(&format!("feature: {name}"), command)?;
     }
-    let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    let mut docs =
+        cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");
     step("docs", docs)?;
     step("doctests", cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
@@ -65,7 +67,17 @@ fn check() -> Result<(), String> {
 
 /// The benches, in release.
 fn bench(filter: Option<String>) -> Result<(), String> {
-    let mut command = cargo(&["run", "--release", "--package", "umbel-cli", "--features", "bench", "--bin", "umbel-bench", "--"]);
+    let mut command = cargo(&[
+        "run",
+        "--release",
+        "--package",
+        "umbel-cli",
+        "--features",
+        "bench",
+        "--bin",
+        "umbel-bench",
+        "--",
+    ]);
     command.args(filter);
     step("bench", command)
 }

@@ -29,10 +29,16 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
             let ours = dependency.starts_with("umbel");
             let pure = PURE.iter().find(|(pure, _)| *pure == name).map(|(_, list)| *list);
             if ours && !allowed.contains(&dependency.as_str()) {
-                broken.push(format!("{}: `{dependency}` is no arrow of crate {name}", manifest.display()));
+                broken.push(format!(
+                    "{}: `{dependency}` is no arrow of crate {name}",
+                    manifest.display()
+                ));
             }
             if !ours && pure.is_some_and(|list| !list.contains(&dependency.as_str())) {
-                broken.push(format!("{}: crate {name} is pure and may not use `{dependency}`", manifest.display()));
+                broken.push(format!(
+                    "{}: crate {name} is pure and may not use `{dependency}`",
+                    manifest.display()
+                ));
             }
         }
     }
@@ -57,7 +63,8 @@ fn manifests(root: &Path) -> Result<Vec<PathBuf>, String> {
     let crates = root.join("crates");
     let mut found = vec![root.join("xtask/Cargo.toml")];
     #[expect(clippy::disallowed_methods, reason = "the error below names the path")]
-    let entries = fs::read_dir(&crates).map_err(|error| format!("{}: {error}", crates.display()))?;
+    let entries =
+        fs::read_dir(&crates).map_err(|error| format!("{}: {error}", crates.display()))?;
     for entry in entries {
         let manifest = entry.map_err(|error| error.to_string())?.path().join("Cargo.toml");
         if manifest.exists() {
@@ -74,9 +81,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
     for line in manifest.lines() {
         if line.starts_with('[') {
             inside = line == "[dependencies]";
-        } else if inside
-            && let Some((name, _)) = line.split_once('=')
-        {
+        } else if inside && let Some((name, _)) = line.split_once('=') {
             let name = name.trim().trim_end_matches(".workspace");
             names.push(name.to_owned());
         }
@@ -87,8 +92,10 @@ fn dependencies(manifest: &str) -> Vec<String> {
 /// Modules are declared in the order in which data flows, and use only those above them.
 fn module_arrows(src: &Path) -> Result<Vec<String>, String> {
     let lib = read(&src.join("lib.rs"))?;
-    let order: Vec<&str> =
-        lib.lines().filter_map(|line| line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';'))).collect();
+    let order: Vec<&str> = lib
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';')))
+        .collect();
     let mut broken = Vec::new();
     for (place, module) in order.iter().enumerate() {
         let mut files = vec![src.join(format!("{module}.rs"))];
@@ -101,11 +108,18 @@ fn module_arrows(src: &Path) -> Result<Vec<String>, String> {
                     continue;
                 }
                 for used in line.split("crate::").skip(1) {
-                    let name: String = used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                    let later = order.iter().position(|other| *other == name).is_some_and(|other| other > place);
+                    let name: String =
+                        used.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                    let later = order
+                        .iter()
+                        .position(|other| *other == name)
+                        .is_some_and(|other| other > place);
                     if later {
                         let file = file.display();
-                        broken.push(format!("{file}:{}: `{module}` comes before `{name}` and may not use it", number + 1));
+                        broken.push(format!(
+                            "{file}:{}: `{module}` comes before `{name}` and may not use it",
+                            number + 1
+                        ));
                     }
                 }
             }
@@ -125,7 +139,9 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
         let path = entry.map_err(|error| error.to_string())?.path();
         if path.is_dir() {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|e| e == "rs") && path.file_stem().is_some_and(|s| s != "tests") {
+        } else if path.extension().is_some_and(|e| e == "rs")
+            && path.file_stem().is_some_and(|s| s != "tests")
+        {
             files.push(path);
         }
     }

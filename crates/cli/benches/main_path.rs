@@ -29,12 +29,8 @@ use umbel::tokens::O200k;
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 4] = [
-        ("leaves", leaves),
-        ("assemble", assembly),
-        ("embed", embedding),
-        ("search", searching),
-    ];
+    let benches: [(&str, fn()); 4] =
+        [("leaves", leaves), ("assemble", assembly), ("embed", embedding), ("search", searching)];
     for (name, bench) in benches {
         if name.contains(&filter) {
             bench();
@@ -71,7 +67,8 @@ fn corpus() -> Vec<String> {
     let mut pages = Vec::new();
     let mut folders = vec![samples];
     while let Some(folder) = folders.pop() {
-        let mut entries: Vec<_> = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut entries: Vec<_> =
+            fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         entries.sort();
         for path in entries {
             if path.is_dir() {
@@ -95,7 +92,12 @@ fn leaves() {
             let body = Span::new(0, page.len());
             let outline = parse(page, body, Format::Markdown);
             let source = Source { text: page, body, title: "t", outline: &outline };
-            black_box(build(source, &Ruler::Characters(CharacterOffsets::of(page)), &characters, None));
+            black_box(build(
+                source,
+                &Ruler::Characters(CharacterOffsets::of(page)),
+                &characters,
+                None,
+            ));
         }
     });
     row("parse and merge, sizes in characters", &rate(megabytes, parsed, "MB/s"));
@@ -129,7 +131,8 @@ fn assembly() {
         .map(|page| document(page.clone(), "t", Format::Markdown, &config, &counter, None))
         .filter(|document| document.tree.leaves.len() > 3)
         .collect();
-    let library: Library<'_> = documents.iter().enumerate().map(|(at, d)| (DocId(at as u64), d)).collect();
+    let library: Library<'_> =
+        documents.iter().enumerate().map(|(at, d)| (DocId(at as u64), d)).collect();
     let hits: Vec<Hit> = (0..60)
         .map(|rank| {
             // Neighbouring leaves of few documents, so that rules fire and spans touch.
@@ -157,7 +160,10 @@ fn assembly() {
             .collect();
         times.sort_unstable();
         let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e6;
-        row(&format!("collapse, merge, expand {name}, pack 60 hits"), &format!("{:.0} µs p50, {:.0} µs p95", at(0.5), at(0.95)));
+        row(
+            &format!("collapse, merge, expand {name}, pack 60 hits"),
+            &format!("{:.0} µs p50, {:.0} µs p95", at(0.5), at(0.95)),
+        );
     }
 }
 
@@ -187,12 +193,19 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn embedding() {
-    let folder = fetch(&ModelSpec::default(), &FetchOptions::from_env().unwrap(), &mut |_| {}).unwrap();
+    let folder =
+        fetch(&ModelSpec::default(), &FetchOptions::from_env().unwrap(), &mut |_| {}).unwrap();
     let embedder = LocalEmbedder::load(&folder, &LocalOptions::default()).unwrap();
     // 123 words that are one word piece each, and the two special tokens.
-    let words = ["the", "river", "door", "green", "house", "light", "water", "stone", "paper", "north"];
+    let words =
+        ["the", "river", "door", "green", "house", "light", "water", "stone", "paper", "north"];
     let texts: Vec<String> = (0..64)
-        .map(|n| (0..123).map(|at| words[(n * 3 + at * 7 + at / 9) % words.len()]).collect::<Vec<_>>().join(" "))
+        .map(|n| {
+            (0..123)
+                .map(|at| words[(n * 3 + at * 7 + at / 9) % words.len()])
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     assert_eq!(embedder.count_tokens(texts[0]), 125);
@@ -201,10 +214,15 @@ fn embedding() {
     });
     row("embedding, 125 tokens a chunk", &rate(texts.len() as f64, passages, "chunks/s"));
     let (median, best, worst) = timed(31, || {
-        black_box(block_on(embedder.embed_query("how do I limit the memory that keys use")).unwrap());
+        black_box(
+            block_on(embedder.embed_query("how do I limit the memory that keys use")).unwrap(),
+        );
     });
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    row("embedding one query", &format!("{:.1} ms ({:.1} to {:.1})", ms(median), ms(best), ms(worst)));
+    row(
+        "embedding one query",
+        &format!("{:.1} ms ({:.1} to {:.1})", ms(median), ms(best), ms(worst)),
+    );
 }
 
 fn searching() {
@@ -221,7 +239,8 @@ fn searching() {
         random
     };
     // Vectors around 500 centres, as those of texts on 500 subjects.
-    let centres: Vec<Vec<f32>> = (0..500).map(|_| (0..DIMENSION).map(|_| unit(next())).collect()).collect();
+    let centres: Vec<Vec<f32>> =
+        (0..500).map(|_| (0..DIMENSION).map(|_| unit(next())).collect()).collect();
     let start = Instant::now();
     let mut queries = Vec::new();
     for chunk in 0..POINTS / 1000 {
@@ -230,9 +249,11 @@ fn searching() {
                 let n = chunk * 1000 + at;
                 let centre = &centres[(next() % 500) as usize];
                 let dense = normal(centre.iter().map(|c| c + 0.6 * unit(next())).collect());
-                let text: String = (0..120).map(|_| format!("w{} ", zipf(next(), 30_000))).collect();
+                let text: String =
+                    (0..120).map(|_| format!("w{} ", zipf(next(), 30_000))).collect();
                 if n % 500 == 0 {
-                    let words: String = (0..7).map(|_| format!("w{} ", zipf(next(), 30_000))).collect();
+                    let words: String =
+                        (0..7).map(|_| format!("w{} ", zipf(next(), 30_000))).collect();
                     queries.push((dense.clone(), encoder.query(&words)));
                 }
                 point(n, dense, encoder.passage(&text))
@@ -247,17 +268,27 @@ fn searching() {
         index.flush().await.unwrap();
     });
     row("index: optimize", &format!("{:.1} s", start.elapsed().as_secs_f64()));
-    for (name, dense, lexical) in [("dense", true, false), ("lexical", false, true), ("hybrid", true, true)] {
+    for (name, dense, lexical) in
+        [("dense", true, false), ("lexical", false, true), ("hybrid", true, true)]
+    {
         for limit in [10, 100] {
             let mut times: Vec<Duration> = Vec::new();
             for (vector, words) in queries.iter().chain(&queries) {
                 let start = Instant::now();
                 if dense {
-                    let request = SearchRequest { leg: Leg::Dense(vector.clone()), limit, without_docs: Vec::new() };
+                    let request = SearchRequest {
+                        leg: Leg::Dense(vector.clone()),
+                        limit,
+                        without_docs: Vec::new(),
+                    };
                     black_box(block_on(index.search(&request)).unwrap());
                 }
                 if lexical {
-                    let request = SearchRequest { leg: Leg::Lexical(words.clone()), limit, without_docs: Vec::new() };
+                    let request = SearchRequest {
+                        leg: Leg::Lexical(words.clone()),
+                        limit,
+                        without_docs: Vec::new(),
+                    };
                     black_box(block_on(index.search(&request)).unwrap());
                 }
                 times.push(start.elapsed());

@@ -8,7 +8,14 @@ use std::path::PathBuf;
 #[command(name = "umbel", version, arg_required_else_help = true)]
 pub(crate) struct Args {
     /// The folder of the store.
-    #[arg(long, global = true, value_name = "DIR", default_value = ".umbel", env = "UMBEL_STORE", hide_env = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        default_value = ".umbel",
+        env = "UMBEL_STORE",
+        hide_env = true
+    )]
     pub(crate) store: PathBuf,
     /// A configuration file; `umbel.toml` in this folder is read without being named.
     #[arg(long, global = true, value_name = "FILE")]

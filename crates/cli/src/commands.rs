@@ -40,7 +40,11 @@ pub(crate) fn embedder(config: &Config, output: &Output) -> anyhow::Result<Arc<d
 }
 
 /// Opens a store for searching: with the model if it has vectors.
-pub(crate) async fn open_for_search(args: &Args, config: &Config, output: &Output) -> anyhow::Result<Engine> {
+pub(crate) async fn open_for_search(
+    args: &Args,
+    config: &Config,
+    output: &Output,
+) -> anyhow::Result<Engine> {
     let info = peek(&args.store).await?;
     let embedder = info.model.is_some().then(|| embedder(config, output)).transpose()?;
     let bar = output.progress();

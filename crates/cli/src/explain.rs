@@ -8,6 +8,9 @@ use umbel::core::hit::Scores;
 use umbel::core::pack::Passage;
 use umbel::engine::search::SearchResponse;
 
+/// Dropped spans that a person is shown, best first.
+const DROPPED_SHOWN: usize = 5;
+
 /// The passages, with the reasons if they are wanted.
 pub(crate) fn answer(response: &SearchResponse, explain: bool) -> String {
     let mut out = String::new();
@@ -50,7 +53,8 @@ fn write_passage(
         for evidence in &passage.evidence {
             let tree = &document.tree;
             let leaf = tree.leaves_in(evidence.span).next().and_then(|at| tree.leaves.get(at));
-            let section = leaf.map(|leaf| tree.heading_texts(&leaf.path).join(" > ")).unwrap_or_default();
+            let section =
+                leaf.map(|leaf| tree.heading_texts(&leaf.path).join(" > ")).unwrap_or_default();
             writeln!(
                 out,
                 "   evidence: {} > {} > leaf {}  list rank {}, {}",
@@ -69,12 +73,22 @@ fn write_passage(
     writeln!(out)
 }
 
+/// `1 passage`, `2 passages`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn scores(scores: Scores) -> String {
     let leg = |name: &str, score: Option<f32>| match score {
         Some(score) => format!("{name} {score:.3}"),
         None => format!("{name} –"),
     };
-    format!("{}, {}, fused {:.3}", leg("dense", scores.dense), leg("lexical", scores.lexical), scores.fused)
+    format!(
+        "{}, {}, fused {:.3}",
+        leg("dense", scores.dense),
+        leg("lexical", scores.lexical),
+        scores.fused
+    )
 }
 
 fn write_summary(out: &mut String, response: &SearchResponse) -> std::fmt::Result {
@@ -83,8 +97,8 @@ fn write_summary(out: &mut String, response: &SearchResponse) -> std::fmt::Resul
     }
     writeln!(
         out,
-        "{} passages, {} of {} tokens",
-        response.context.passages.len(),
+        "{}, {} of {} tokens",
+        counted(response.context.passages.len(), "passage"),
         response.context.tokens,
         response.budget_tokens
     )
@@ -111,7 +125,9 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
             fire.tokens_after
         )?;
         match fire.absorbed_by {
-            Some(above) => writeln!(out, ", then absorbed by {}", node_name(response, above, None))?,
+            Some(above) => {
+                writeln!(out, ", then absorbed by {}", node_name(response, above, None))?
+            }
             None => writeln!(out)?,
         }
     }
@@ -120,21 +136,40 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
     }
     for share in &trace.merge.near_misses {
         let node = node_name(response, share.node, share.span);
-        writeln!(out, "nearly: {node}  {} of {} children ({:.2})", share.matched, share.of, share.ratio())?;
+        writeln!(
+            out,
+            "nearly: {node}  {} of {} children ({:.2})",
+            share.matched,
+            share.of,
+            share.ratio()
+        )?;
     }
     for (share, reason) in &trace.merge.blocked {
         let node = node_name(response, share.node, share.span);
-        writeln!(out, "blocked: {node}  {} of {} children, {}", share.matched, share.of, blocked(*reason))?;
+        writeln!(
+            out,
+            "blocked: {node}  {} of {} children, {}",
+            share.matched,
+            share.of,
+            blocked(*reason)
+        )?;
     }
     for crop in &trace.crops {
         let node = node_name(response, crop.node, None);
         writeln!(out, "cropped: {node}  {} tokens, to {}", crop.tokens, crop.window)?;
     }
-    for dropped in &response.context.dropped {
+    for dropped in response.context.dropped.iter().take(DROPPED_SHOWN) {
         let name = doc_name(response, dropped.doc);
         writeln!(out, "dropped: {name}:{}  {}", dropped.span, drop_reason(dropped.reason))?;
     }
-    let timings: Vec<String> =
-        response.timings.iter().map(|(name, took)| format!("{name} {:.1}", took.as_secs_f64() * 1e3)).collect();
+    let more = response.context.dropped.len().saturating_sub(DROPPED_SHOWN);
+    if more > 0 {
+        writeln!(out, "dropped: {more} more (`--json` lists them)")?;
+    }
+    let timings: Vec<String> = response
+        .timings
+        .iter()
+        .map(|(name, took)| format!("{name} {:.1}", took.as_secs_f64() * 1e3))
+        .collect();
     writeln!(out, "ms: {}", timings.join(", "))
 }

@@ -161,7 +161,8 @@ impl Bar {
                 (Some(_), true) => "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
                 (Some(_), false) => "{msg} {bar:30} {pos}/{len} {per_sec} {eta}",
             };
-            let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new).with_message(what);
+            let bar =
+                total.map_or_else(ProgressBar::new_spinner, ProgressBar::new).with_message(what);
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }

@@ -204,7 +204,10 @@ pub(crate) fn drop_reason(reason: DropReason) -> &'static str {
 
 /// A document's name, or its number where the catalog lost it.
 pub(crate) fn doc_name(response: &SearchResponse, doc: DocId) -> String {
-    response.documents.get(&doc).map_or_else(|| format!("#{}", doc.0), |stored| stored.entry.name.clone())
+    response
+        .documents
+        .get(&doc)
+        .map_or_else(|| format!("#{}", doc.0), |stored| stored.entry.name.clone())
 }
 
 /// A node as a citation: `guide/billing.md:120..980`.
@@ -262,7 +265,11 @@ fn passage(stored: &StoredDocument, passage: &Passage, rank: usize) -> PassageJs
         kept: Vec::new(),
         rendered: passage.rendered(document),
         scores: scores(passage.scores()),
-        score_from: if passage.kind == ItemKind::Leaf && passage.evidence.len() == 1 { "leaf" } else { "max of evidence" },
+        score_from: if passage.kind == ItemKind::Leaf && passage.evidence.len() == 1 {
+            "leaf"
+        } else {
+            "max of evidence"
+        },
         evidence: passage.evidence.iter().map(|e| evidence(stored, e)).collect(),
         cluster: ClusterJson {
             id: best.map(|e| e.cluster.0.to_string()).unwrap_or_default(),
@@ -326,12 +333,20 @@ pub(crate) fn search(response: &SearchResponse) -> SearchJson {
             retry: false,
             fired: !trace.merge.fires.is_empty(),
             fires: fires.collect(),
-            near_misses: trace.merge.near_misses.iter().map(|missed| share(response, missed)).collect(),
+            near_misses: trace
+                .merge
+                .near_misses
+                .iter()
+                .map(|missed| share(response, missed))
+                .collect(),
             blocked: trace
                 .merge
                 .blocked
                 .iter()
-                .map(|(node, reason)| BlockedJson { share: share(response, node), reason: blocked(*reason) })
+                .map(|(node, reason)| BlockedJson {
+                    share: share(response, node),
+                    reason: blocked(*reason),
+                })
                 .collect(),
             crops: trace
                 .crops
@@ -392,8 +407,12 @@ pub(crate) fn index(report: &IngestReport) -> IndexJson {
         removed: report.removed,
         leaves: report.leaves,
         embedded: report.embedded,
-        skipped: skipped.map(|s| SkippedJson { path: s.path.clone(), reason: s.reason.clone() }).collect(),
-        warnings: warnings.map(|(doc, w)| WarningJson { doc: doc.clone(), warning: w.clone() }).collect(),
+        skipped: skipped
+            .map(|s| SkippedJson { path: s.path.clone(), reason: s.reason.clone() })
+            .collect(),
+        warnings: warnings
+            .map(|(doc, w)| WarningJson { doc: doc.clone(), warning: w.clone() })
+            .collect(),
     }
 }
 
@@ -452,7 +471,11 @@ pub(crate) struct StatsJson {
 }
 
 fn classes(histogram: &Histogram) -> Vec<ClassJson> {
-    histogram.0.iter().map(|(tokens, count)| ClassJson { tokens: tokens.clone(), count: *count }).collect()
+    histogram
+        .0
+        .iter()
+        .map(|(tokens, count)| ClassJson { tokens: tokens.clone(), count: *count })
+        .collect()
 }
 
 /// Counts over a whole store.
@@ -478,7 +501,11 @@ pub(crate) fn stats(stats: &Stats) -> StatsJson {
         empty_bodies: stats.empty_bodies,
         heading_only: stats.heading_only,
         across_top_level: stats.across_top_level,
-        children_per_parent: stats.children_per_parent.iter().map(|(n, count)| (n.to_string(), (*count).into())).collect(),
+        children_per_parent: stats
+            .children_per_parent
+            .iter()
+            .map(|(n, count)| (n.to_string(), (*count).into()))
+            .collect(),
         satisfiable_share: stats.satisfiable_share,
         documents_with_warnings: stats.documents_with_warnings,
         advice: stats.advice.clone(),

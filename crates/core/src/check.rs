@@ -39,7 +39,9 @@ impl fmt::Display for Violation {
             Violation::BlankEdge(span) => write!(f, "leaf {span} starts or ends on a blank"),
             Violation::Overlap(a, b) => write!(f, "leaves {a} and {b} overlap"),
             Violation::Uncovered(span) => write!(f, "{span} is in no leaf"),
-            Violation::AcrossTopLevel(span) => write!(f, "leaf {span} spans two top-level sections"),
+            Violation::AcrossTopLevel(span) => {
+                write!(f, "leaf {span} spans two top-level sections")
+            }
             Violation::EmptyBody(span) => write!(f, "leaf {span} has no body"),
             Violation::OneChild(span) => write!(f, "node {span} has exactly one child"),
             Violation::BrokenNode(span) => write!(f, "node {span} does not fit its children"),
@@ -63,8 +65,14 @@ pub struct Allowed {
 pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Violation> {
     let (text, tree) = (document.text.as_str(), &document.tree);
     let mut violations = Vec::new();
-    let spans = tree.nodes.iter().map(|node| node.span).chain(tree.leaves.iter().flat_map(|leaf| leaf.prefix.clone()));
-    violations.extend(spans.filter(|&s| !fits(text, s) || !document.body.contains(s)).map(Violation::OffText));
+    let spans = tree
+        .nodes
+        .iter()
+        .map(|node| node.span)
+        .chain(tree.leaves.iter().flat_map(|leaf| leaf.prefix.clone()));
+    violations.extend(
+        spans.filter(|&s| !fits(text, s) || !document.body.contains(s)).map(Violation::OffText),
+    );
     if !violations.is_empty() {
         return violations;
     }
@@ -79,12 +87,14 @@ pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Vi
     }
     for pair in tree.leaves.windows(2) {
         if let [before, behind] = pair
-            && (before.span.start >= behind.span.start || (!allowed.overlap && before.span.overlaps(behind.span)))
+            && (before.span.start >= behind.span.start
+                || (!allowed.overlap && before.span.overlaps(behind.span)))
         {
             violations.push(Violation::Overlap(before.span, behind.span));
         }
     }
-    let rules: SpanSet = outline.blocks.iter().filter(|b| b.kind == BlockKind::Rule).map(|b| b.span).collect();
+    let rules: SpanSet =
+        outline.blocks.iter().filter(|b| b.kind == BlockKind::Rule).map(|b| b.span).collect();
     for gap in covered.missing_from(document.body) {
         let visible = rules.missing_from(gap).into_iter().filter(|&piece| !is_blank(text, piece));
         violations.extend(visible.map(|piece| Violation::Uncovered(piece.trim(text))));
@@ -105,7 +115,12 @@ pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Vi
 /// Leaves with text of several top-level sections.
 pub fn across_top_level(document: &Document, outline: &Outline) -> usize {
     let starts = top_level_starts(outline);
-    document.tree.leaves.iter().filter(|leaf| bodies_by_section(outline, &starts, leaf.span) > 1).count()
+    document
+        .tree
+        .leaves
+        .iter()
+        .filter(|leaf| bodies_by_section(outline, &starts, leaf.span) > 1)
+        .count()
 }
 
 /// Where each top-level section starts.
@@ -143,12 +158,17 @@ fn broken_nodes(document: &Document, allowed: Allowed) -> Vec<Violation> {
         if node.children.len() == 1 {
             violations.push(Violation::OneChild(node.span));
         }
-        let children: Option<Vec<_>> = node.children.iter().map(|&child| tree.node(child)).collect();
+        let children: Option<Vec<_>> =
+            node.children.iter().map(|&child| tree.node(child)).collect();
         let children = children.unwrap_or_default();
         let hull = children.iter().map(|child| child.span).reduce(Span::hull);
         let linked = children.iter().all(|child| child.parent == Some(at as u32));
         let is_leaf = node.kind == NodeKind::Leaf;
-        if children.len() != node.children.len() || !linked || is_leaf != children.is_empty() || hull.is_some_and(|h| h != node.span) {
+        if children.len() != node.children.len()
+            || !linked
+            || is_leaf != children.is_empty()
+            || hull.is_some_and(|h| h != node.span)
+        {
             violations.push(Violation::BrokenNode(node.span));
         }
         if !allowed.characters && document.offsets.tokens.count(node.span) != node.tokens as usize {

@@ -30,7 +30,12 @@ pub struct Crop {
 }
 
 /// Expands the leaves of a list; merged items stay as they are. Leaves that lie in an item before them become its evidence.
-pub fn expand(items: Vec<Item>, library: &Library<'_>, expansion: Expansion, cap_tokens: usize) -> (Vec<Item>, Vec<Crop>) {
+pub fn expand(
+    items: Vec<Item>,
+    library: &Library<'_>,
+    expansion: Expansion,
+    cap_tokens: usize,
+) -> (Vec<Item>, Vec<Crop>) {
     let mut expanded: Vec<Item> = Vec::new();
     let mut crops = Vec::new();
     if expansion == Expansion::None {
@@ -42,14 +47,19 @@ pub fn expand(items: Vec<Item>, library: &Library<'_>, expansion: Expansion, cap
             expanded.push(item.clone());
             continue;
         };
-        let holder = expanded
-            .iter_mut()
-            .find(|before| before.doc == item.doc && before.kind != ItemKind::Leaf && before.span.contains(item.span));
+        let holder = expanded.iter_mut().find(|before| {
+            before.doc == item.doc
+                && before.kind != ItemKind::Leaf
+                && before.span.contains(item.span)
+        });
         if let Some(holder) = holder {
             holder.evidence.extend(item.evidence.iter().cloned());
             continue;
         }
-        let siblings = items.iter().skip(at + 1).filter(|other| other.doc == item.doc && other.kind == ItemKind::Leaf);
+        let siblings = items
+            .iter()
+            .skip(at + 1)
+            .filter(|other| other.doc == item.doc && other.kind == ItemKind::Leaf);
         let (parent, crop) = parent(item, siblings.map(|other| other.span), document, cap_tokens);
         expanded.push(parent);
         crops.extend(crop);
@@ -58,22 +68,32 @@ pub fn expand(items: Vec<Item>, library: &Library<'_>, expansion: Expansion, cap
 }
 
 /// The node above a leaf, or a window of it around the leaf and as many of the other matched spans as fit, best first.
-fn parent(item: &Item, others: impl Iterator<Item = Span>, document: &Document, cap_tokens: usize) -> (Item, Option<Crop>) {
+fn parent(
+    item: &Item,
+    others: impl Iterator<Item = Span>,
+    document: &Document,
+    cap_tokens: usize,
+) -> (Item, Option<Crop>) {
     let tree = &document.tree;
-    let above = tree.node(item.node).and_then(|node| node.parent).and_then(|at| tree.node(at).map(|node| (at, node)));
+    let above = tree
+        .node(item.node)
+        .and_then(|node| node.parent)
+        .and_then(|at| tree.node(at).map(|node| (at, node)));
     let Some((at, node)) = above else { return (item.clone(), None) };
     if node.tokens as usize <= cap_tokens {
         return (Item { kind: ItemKind::Parent, span: node.span, node: at, ..item.clone() }, None);
     }
-    let spans_top_level = tree.top_level.iter().any(|top| node.span.contains(*top) && node.span != *top);
+    let spans_top_level =
+        tree.top_level.iter().any(|top| node.span.contains(*top) && node.span != *top);
     if node.kind == NodeKind::Root || spans_top_level {
         return (item.clone(), None);
     }
     let tokens = |span: Span| document.offsets.tokens.count(span);
-    let matched = others.filter(|other| node.span.contains(*other)).fold(item.span, |hull, other| {
-        let wider = hull.hull(other);
-        if tokens(wider) <= cap_tokens { wider } else { hull }
-    });
+    let matched =
+        others.filter(|other| node.span.contains(*other)).fold(item.span, |hull, other| {
+            let wider = hull.hull(other);
+            if tokens(wider) <= cap_tokens { wider } else { hull }
+        });
     let window = window(document, node.span, matched, cap_tokens);
     let node = NodeRef { doc: item.doc, node: at };
     let crop = Crop { node, tokens: tree.node(at).map_or(0, |n| n.tokens as usize), window };
@@ -88,7 +108,10 @@ pub fn window(document: &Document, bounds: Span, core: Span, cap_tokens: usize) 
     let before = tokens.count(Span::new(bounds.start, core.start)).min(spare);
     let behind = tokens.count(Span::new(core.end, bounds.end.max(core.end))).min(spare);
     let half = spare / 2;
-    let (left, right) = (half.max(spare - behind.min(spare)).min(before), half.max(spare - before.min(spare)).min(behind));
+    let (left, right) = (
+        half.max(spare - behind.min(spare)).min(before),
+        half.max(spare - before.min(spare)).min(behind),
+    );
     let start = tokens.back(core.start, left.min(spare)).max(bounds.start);
     let end = tokens.forward(core.end, right.min(spare.saturating_sub(left))).min(bounds.end);
     let start = if start <= bounds.start {

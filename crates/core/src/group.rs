@@ -8,7 +8,11 @@ use std::ops::Range;
 /// on ties. An item above the capacity is a group of its own.
 ///
 /// `size(i, j)` is the size of the items `i..j` together; it must not fall when the range grows. O(n log capacity) calls.
-pub fn balance(n: usize, capacity: usize, size: &dyn Fn(usize, usize) -> usize) -> Vec<Range<usize>> {
+pub fn balance(
+    n: usize,
+    capacity: usize,
+    size: &dyn Fn(usize, usize) -> usize,
+) -> Vec<Range<usize>> {
     if n == 0 {
         return Vec::new();
     }
@@ -19,7 +23,11 @@ pub fn balance(n: usize, capacity: usize, size: &dyn Fn(usize, usize) -> usize) 
 }
 
 /// Cuts `n` neighbours into at most `count` groups, the largest one as small as possible, earlier cuts on ties.
-pub fn balance_into(n: usize, count: usize, size: &dyn Fn(usize, usize) -> usize) -> Vec<Range<usize>> {
+pub fn balance_into(
+    n: usize,
+    count: usize,
+    size: &dyn Fn(usize, usize) -> usize,
+) -> Vec<Range<usize>> {
     if n == 0 || count == 0 {
         return Vec::new();
     }
@@ -47,7 +55,11 @@ fn smallest_largest(
 }
 
 /// Fills groups from the last item backwards, which makes every cut as early as the capacity allows.
-fn from_the_end(n: usize, capacity: usize, size: &dyn Fn(usize, usize) -> usize) -> Vec<Range<usize>> {
+fn from_the_end(
+    n: usize,
+    capacity: usize,
+    size: &dyn Fn(usize, usize) -> usize,
+) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let mut end = n;
     while end > 0 {
@@ -72,7 +84,8 @@ mod tests {
     }
 
     fn check(sizes: &[usize], capacity: usize, expected: &[&[usize]]) {
-        let found: Vec<&[usize]> = groups(sizes, capacity).into_iter().map(|range| &sizes[range]).collect();
+        let found: Vec<&[usize]> =
+            groups(sizes, capacity).into_iter().map(|range| &sizes[range]).collect();
         assert_eq!(found, expected);
     }
 

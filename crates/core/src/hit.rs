@@ -113,7 +113,9 @@ pub fn fuse(lists: &[RankedList], fusion: Fusion) -> Vec<Hit> {
         for (rank, (record, score)) in list.leaves.iter().enumerate() {
             let part = match fusion {
                 Fusion::Reciprocal { k } => list.weight / (k + rank as f32 + 1.0),
-                Fusion::Convex if best > worst => list.weight / total * (score - worst) / (best - worst),
+                Fusion::Convex if best > worst => {
+                    list.weight / total * (score - worst) / (best - worst)
+                }
                 Fusion::Convex => list.weight / total,
             };
             let hit = hits
@@ -135,7 +137,10 @@ pub fn fuse(lists: &[RankedList], fusion: Fusion) -> Vec<Hit> {
 /// Orders hits by final score, best first, ties by leaf id.
 pub fn sort(hits: &mut [Hit]) {
     hits.sort_by(|a, b| {
-        b.scores.final_score().total_cmp(&a.scores.final_score()).then_with(|| a.record.leaf.cmp(&b.record.leaf))
+        b.scores
+            .final_score()
+            .total_cmp(&a.scores.final_score())
+            .then_with(|| a.record.leaf.cmp(&b.record.leaf))
     });
 }
 
@@ -158,24 +163,40 @@ mod tests {
     }
 
     fn list(leg: Leg, weight: f32, leaves: &[(u8, f32)]) -> RankedList {
-        RankedList { leg, weight, leaves: leaves.iter().map(|&(n, score)| (record(n), score)).collect() }
+        RankedList {
+            leg,
+            weight,
+            leaves: leaves.iter().map(|&(n, score)| (record(n), score)).collect(),
+        }
     }
 
     fn check(lists: &[RankedList], fusion: Fusion, expected: &[(u8, f32)]) {
-        let found: Vec<_> = fuse(lists, fusion).iter().map(|h| (h.record.leaf.0[0], h.scores.fused)).collect();
+        let found: Vec<_> =
+            fuse(lists, fusion).iter().map(|h| (h.record.leaf.0[0], h.scores.fused)).collect();
         let close = |(a, b): (&(u8, f32), &(u8, f32))| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6;
-        assert!(found.len() == expected.len() && found.iter().zip(expected).all(close), "{found:?}");
+        assert!(
+            found.len() == expected.len() && found.iter().zip(expected).all(close),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn reciprocal_ranks_add_up() {
-        let lists = [list(Leg::Dense, 1.0, &[(1, 0.9), (2, 0.8)]), list(Leg::Lexical, 1.0, &[(2, 7.0)])];
-        check(&lists, Fusion::Reciprocal { k: 60.0 }, &[(2, 1.0 / 62.0 + 1.0 / 61.0), (1, 1.0 / 61.0)]);
+        let lists =
+            [list(Leg::Dense, 1.0, &[(1, 0.9), (2, 0.8)]), list(Leg::Lexical, 1.0, &[(2, 7.0)])];
+        check(
+            &lists,
+            Fusion::Reciprocal { k: 60.0 },
+            &[(2, 1.0 / 62.0 + 1.0 / 61.0), (1, 1.0 / 61.0)],
+        );
     }
 
     #[test]
     fn a_convex_sum_scales_each_list_by_itself() {
-        let lists = [list(Leg::Dense, 0.75, &[(1, 0.9), (2, 0.8), (3, 0.7)]), list(Leg::Lexical, 0.25, &[(3, 7.0), (1, 2.0)])];
+        let lists = [
+            list(Leg::Dense, 0.75, &[(1, 0.9), (2, 0.8), (3, 0.7)]),
+            list(Leg::Lexical, 0.25, &[(3, 7.0), (1, 2.0)]),
+        ];
         check(&lists, Fusion::Convex, &[(1, 0.75), (2, 0.375), (3, 0.25)]);
         check(&[], Fusion::Convex, &[]);
     }
@@ -184,7 +205,10 @@ mod tests {
     fn scores_of_the_legs_stay_apart() {
         let lists = [list(Leg::Dense, 1.0, &[(1, 0.5)]), list(Leg::Lexical, 1.0, &[(1, 3.0)])];
         let hit = fuse(&lists, Fusion::Convex).remove(0);
-        assert_eq!((hit.scores.dense, hit.scores.lexical, hit.scores.fused), (Some(0.5), Some(3.0), 1.0));
+        assert_eq!(
+            (hit.scores.dense, hit.scores.lexical, hit.scores.fused),
+            (Some(0.5), Some(3.0), 1.0)
+        );
     }
 
     proptest! {

@@ -46,9 +46,9 @@ pub struct IdError(String);
 
 fn parse_hex(text: &str) -> Result<[u8; 16], IdError> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
-    let bytes: Option<Vec<u8>> = digits
-        .filter(|d| d.len() == 32)
-        .map(|d| d.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect());
+    let bytes: Option<Vec<u8>> = digits.filter(|d| d.len() == 32).map(|d| {
+        d.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
+    });
     bytes.and_then(|b| b.try_into().ok()).ok_or_else(|| IdError(text.to_owned()))
 }
 
@@ -90,7 +90,11 @@ mod tests {
     #[test]
     fn every_part_of_a_leaf_changes_its_id() {
         let id = LeafId::of("a", "bc", "d", 0);
-        for other in [LeafId::of("ab", "c", "d", 0), LeafId::of("a", "bc", "d", 1), LeafId::of("a", "bc", "e", 0)] {
+        for other in [
+            LeafId::of("ab", "c", "d", 0),
+            LeafId::of("a", "bc", "d", 1),
+            LeafId::of("a", "bc", "e", 0),
+        ] {
             assert_ne!(id, other);
         }
     }

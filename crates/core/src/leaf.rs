@@ -105,7 +105,12 @@ pub struct Source<'a> {
 /// Builds the tree of a document, and says in words what was odd.
 ///
 /// A blank document gives a tree without nodes. `limit` is the embedder's; without one only the target counts.
-pub fn build(source: Source<'_>, ruler: &Ruler<'_>, config: &LeafConfig, limit: Option<&dyn EmbedLimit>) -> (Tree, Vec<String>) {
+pub fn build(
+    source: Source<'_>,
+    ruler: &Ruler<'_>,
+    config: &LeafConfig,
+    limit: Option<&dyn EmbedLimit>,
+) -> (Tree, Vec<String>) {
     let sections = sections(source.outline);
     let (content, by_section) = absorb(source.outline, &sections);
     let builder = Builder {
@@ -127,13 +132,16 @@ pub fn build(source: Source<'_>, ruler: &Ruler<'_>, config: &LeafConfig, limit: 
 /// feed, prefix, leaf. Headings that did not fit the embedder are left out from the front.
 pub fn embedded_text(text: &str, title: &str, tree: &Tree, leaf: &Leaf) -> String {
     let names = names(title, &tree.heading_texts(&leaf.path));
-    let kept = names.get(names.len().saturating_sub(leaf.embedded_headings as usize)..).unwrap_or_default();
+    let kept = names
+        .get(names.len().saturating_sub(leaf.embedded_headings as usize)..)
+        .unwrap_or_default();
     compose(text, kept, &leaf.prefix, leaf.span)
 }
 
 /// Title and headings, the title not twice.
 fn names(title: &str, path: &[String]) -> Vec<String> {
-    let title = (path.first().is_none_or(|first| first != title) && !title.is_empty()).then(|| title.to_owned());
+    let title = (path.first().is_none_or(|first| first != title) && !title.is_empty())
+        .then(|| title.to_owned());
     title.into_iter().chain(path.iter().cloned()).collect()
 }
 
@@ -173,7 +181,8 @@ fn sections(outline: &Outline) -> Vec<Section> {
         if let BlockKind::Heading(heading) = block.kind {
             let level = outline.headings.get(heading as usize).map_or(6, |h| h.level);
             let mut parent = current;
-            while let Some(section) = sections.get(parent).filter(|section| section.level >= level) {
+            while let Some(section) = sections.get(parent).filter(|section| section.level >= level)
+            {
                 parent = section.parent.unwrap_or_default();
             }
             let index = sections.len();
@@ -183,7 +192,13 @@ fn sections(outline: &Outline) -> Vec<Section> {
                 path.clone_from(&above.path);
             }
             path.push(heading);
-            sections.push(Section { path, level, parent: Some(parent), children: Vec::new(), blocks: at..at + 1 });
+            sections.push(Section {
+                path,
+                level,
+                parent: Some(parent),
+                children: Vec::new(),
+                blocks: at..at + 1,
+            });
         } else if let Some(section) = sections.last_mut() {
             section.blocks.end = at + 1;
         }
@@ -201,7 +216,8 @@ struct Content {
 /// before it there. Returns the contents in document order, and for each section the index of its own.
 fn absorb(outline: &Outline, sections: &[Section]) -> (Vec<Content>, Vec<Option<usize>>) {
     let blocks = |section: &Section| outline.blocks.get(section.blocks.clone()).unwrap_or_default();
-    let own_body: Vec<bool> = sections.iter().map(|s| blocks(s).iter().any(|b| b.kind.is_body())).collect();
+    let own_body: Vec<bool> =
+        sections.iter().map(|s| blocks(s).iter().any(|b| b.kind.is_body())).collect();
     let mut body_below = own_body.clone();
     for (at, section) in sections.iter().enumerate().rev() {
         if let (true, Some(parent)) = (body_below.get(at) == Some(&true), section.parent)
@@ -249,7 +265,9 @@ fn joins_next(sections: &[Section], body_below: &[bool], section: usize) -> bool
     while let Some(parent) = sections.get(child).and_then(|s| s.parent) {
         if body_below.get(parent) == Some(&true) {
             let siblings = sections.get(parent).map(|p| p.children.as_slice()).unwrap_or_default();
-            return siblings.iter().any(|&other| other > child && body_below.get(other) == Some(&true));
+            return siblings
+                .iter()
+                .any(|&other| other > child && body_below.get(other) == Some(&true));
         }
         child = parent;
     }
@@ -300,7 +318,9 @@ impl Draft {
     fn hull(&self) -> Option<Span> {
         match self {
             Draft::Leaf(leaf) => Some(leaf.span),
-            Draft::Inner { children, .. } => children.iter().filter_map(Draft::hull).reduce(Span::hull),
+            Draft::Inner { children, .. } => {
+                children.iter().filter_map(Draft::hull).reduce(Span::hull)
+            }
         }
     }
 }
@@ -321,7 +341,9 @@ impl<'a> Builder<'a> {
 
     /// The drafts under the root.
     fn document(&self) -> Vec<Draft> {
-        let Some(whole) = self.content.iter().filter_map(|c| self.content_span(c)).reduce(Span::hull) else {
+        let Some(whole) =
+            self.content.iter().filter_map(|c| self.content_span(c)).reduce(Span::hull)
+        else {
             return Vec::new();
         };
         let title = self.title_section();
@@ -343,14 +365,26 @@ impl<'a> Builder<'a> {
     }
 
     /// The drafts of the root or the title section: text of its own, then each section below for itself.
-    fn above_top_level(&self, section: usize, title: Option<usize>, top_levels: &mut u32) -> Vec<Draft> {
-        let mut drafts: Vec<Draft> =
-            self.own(section).map(|content| self.split_content(content, &self.path(section), None)).unwrap_or_default();
+    fn above_top_level(
+        &self,
+        section: usize,
+        title: Option<usize>,
+        top_levels: &mut u32,
+    ) -> Vec<Draft> {
+        let mut drafts: Vec<Draft> = self
+            .own(section)
+            .map(|content| self.split_content(content, &self.path(section), None))
+            .unwrap_or_default();
         drafts = self.parts(drafts, &self.config.levels);
-        for &child in self.sections.get(section).map(|s| s.children.as_slice()).unwrap_or_default() {
+        for &child in self.sections.get(section).map(|s| s.children.as_slice()).unwrap_or_default()
+        {
             if Some(child) == title {
                 let children = self.above_top_level(child, title, top_levels);
-                drafts.push(Draft::Inner { kind: NodeKind::Section, path: self.path(child), children });
+                drafts.push(Draft::Inner {
+                    kind: NodeKind::Section,
+                    path: self.path(child),
+                    children,
+                });
             } else if self.hull(child).is_some() {
                 drafts.push(self.section(child, Some(*top_levels)));
                 *top_levels += 1;
@@ -374,9 +408,11 @@ impl<'a> Builder<'a> {
     /// Groups the small children of a section, its own text first among them, and goes into the large ones.
     fn siblings(&self, section: usize, top_level: Option<u32>) -> Vec<Draft> {
         let path = self.path(section);
-        let own = self.own(section).and_then(|c| self.content_span(c)).map(|span| (span, section, true));
+        let own =
+            self.own(section).and_then(|c| self.content_span(c)).map(|span| (span, section, true));
         let below = self.sections.get(section).map(|s| s.children.as_slice()).unwrap_or_default();
-        let below = below.iter().filter_map(|&child| self.hull(child).map(|span| (span, child, false)));
+        let below =
+            below.iter().filter_map(|&child| self.hull(child).map(|span| (span, child, false)));
         let children: Vec<(Span, usize, bool)> = own.into_iter().chain(below).collect();
 
         let small = |&(span, child, _): &(Span, usize, bool)| {
@@ -396,12 +432,21 @@ impl<'a> Builder<'a> {
             }
             let (members, behind) = rest.split_at(run);
             let spans: Vec<Span> = members.iter().map(|&(span, ..)| span).collect();
-            for group in self.groups(&spans, self.config.target, &|span, _| self.embeds(span, None, &path).is_some()) {
+            for group in self.groups(&spans, self.config.target, &|span, _| {
+                self.embeds(span, None, &path).is_some()
+            }) {
                 let Some(members) = members.get(group) else { continue };
                 let [(span, child, _)] = members else {
                     if let Some(span) = members.iter().map(|&(span, ..)| span).reduce(Span::hull) {
                         let headings = self.embeds(span, None, &path).unwrap_or_default();
-                        drafts.push(self.leaf(span, Vec::new(), path.clone(), headings, top_level, false));
+                        drafts.push(self.leaf(
+                            span,
+                            Vec::new(),
+                            path.clone(),
+                            headings,
+                            top_level,
+                            false,
+                        ));
                     }
                     continue;
                 };
@@ -416,7 +461,12 @@ impl<'a> Builder<'a> {
 
     /// Cuts a run of neighbours into balanced groups, into more of them where the embedder takes less than the target.
     /// A group of one is always taken.
-    fn groups(&self, spans: &[Span], capacity: usize, embeds: &dyn Fn(Span, usize) -> bool) -> Vec<Range<usize>> {
+    fn groups(
+        &self,
+        spans: &[Span],
+        capacity: usize,
+        embeds: &dyn Fn(Span, usize) -> bool,
+    ) -> Vec<Range<usize>> {
         let hull = |i: usize, j: usize| match (spans.get(i), spans.get(j.wrapping_sub(1))) {
             (Some(first), Some(last)) => first.hull(*last),
             _ => Span::default(),
@@ -424,7 +474,10 @@ impl<'a> Builder<'a> {
         let size = |i: usize, j: usize| self.ruler.size(hull(i, j));
         let mut groups = balance(spans.len(), capacity, &size);
         let mut wanted = groups.len();
-        while !groups.iter().all(|group| group.len() == 1 || embeds(hull(group.start, group.end), group.start)) {
+        while !groups
+            .iter()
+            .all(|group| group.len() == 1 || embeds(hull(group.start, group.end), group.start))
+        {
             wanted += 1;
             if wanted >= spans.len() {
                 return (0..spans.len()).map(|at| at..at + 1).collect();
@@ -441,7 +494,8 @@ impl<'a> Builder<'a> {
         let Some(span) = self.content_span(content) else { return Vec::new() };
         let blocks = self.source.outline.blocks.get(content.blocks.clone()).unwrap_or_default();
         // A document of nothing but headings is one leaf, whatever the target.
-        let target = if blocks.iter().any(|b| b.kind.is_body()) { self.config.target } else { usize::MAX };
+        let target =
+            if blocks.iter().any(|b| b.kind.is_body()) { self.config.target } else { usize::MAX };
         if let Some(headings) = self.fits(span, None, path, target) {
             return vec![self.leaf(span, Vec::new(), path.to_vec(), headings, top_level, false)];
         }
@@ -458,12 +512,19 @@ impl<'a> Builder<'a> {
     fn sub_units(&self, unit: &Unit<'a>) -> Vec<Unit<'a>> {
         let text = self.source.text;
         let plain = |spans: Vec<Span>, inner: &Inner<'a>| -> Vec<Unit<'a>> {
-            spans.into_iter().map(|span| Unit { span, prefix: unit.prefix, inner: inner.clone() }).collect()
+            spans
+                .into_iter()
+                .map(|span| Unit { span, prefix: unit.prefix, inner: inner.clone() })
+                .collect()
         };
         match &unit.inner {
             Inner::Led(lead, body) => {
                 let below = self.sub_units(body);
-                let lead_size = lead.iter().map(|u| u.span).reduce(Span::hull).map_or(0, |span| self.ruler.size(span));
+                let lead_size = lead
+                    .iter()
+                    .map(|u| u.span)
+                    .reduce(Span::hull)
+                    .map_or(0, |span| self.ruler.size(span));
                 let mut below = below.into_iter();
                 match below.next() {
                     Some(first) if lead_size <= self.capacity() / 2 => {
@@ -474,7 +535,11 @@ impl<'a> Builder<'a> {
             }
             Inner::Trailed(body, tail) => {
                 let mut below = self.sub_units(body);
-                let tail_size = tail.iter().map(|u| u.span).reduce(Span::hull).map_or(0, |span| self.ruler.size(span));
+                let tail_size = tail
+                    .iter()
+                    .map(|u| u.span)
+                    .reduce(Span::hull)
+                    .map_or(0, |span| self.ruler.size(span));
                 match below.pop() {
                     Some(last) if tail_size <= self.capacity() / 2 => {
                         below.push(trailed(last, tail.clone()));
@@ -503,7 +568,11 @@ impl<'a> Builder<'a> {
         if block.children.is_empty() {
             return vec![Unit { inner: Inner::Sentences, ..unit.clone() }];
         }
-        let head = block.children.first().filter(|child| child.kind == BlockKind::TableHead).map(|child| child.span);
+        let head = block
+            .children
+            .first()
+            .filter(|child| child.kind == BlockKind::TableHead)
+            .map(|child| child.span);
         let head = head.filter(|&head| self.short_enough("table header", head));
         let mut units: Vec<Unit<'a>> = Vec::new();
         for (at, piece) in pieces(text, block).iter().enumerate() {
@@ -535,7 +604,8 @@ impl<'a> Builder<'a> {
     fn line_units(&self, unit: &Unit<'a>, block: &Block) -> Vec<Unit<'a>> {
         let text = self.source.text;
         let fence = (block.kind == BlockKind::FencedCode).then(|| {
-            Span::new(block.span.start, next_line(text, block.span.start).min(block.span.end)).trim(text)
+            Span::new(block.span.start, next_line(text, block.span.start).min(block.span.end))
+                .trim(text)
         });
         let closing = |span: Span| {
             let line = slice(text, span);
@@ -550,8 +620,12 @@ impl<'a> Builder<'a> {
             }
             let words = Unit { span, prefix, inner: Inner::Words };
             match units.pop() {
-                Some(before) if fence == Some(before.span) => units.push(Unit { prefix: unit.prefix, ..led(vec![before], words) }),
-                Some(before) if fence.is_some() && closing(span) => units.push(trailed(before, vec![words])),
+                Some(before) if fence == Some(before.span) => {
+                    units.push(Unit { prefix: unit.prefix, ..led(vec![before], words) })
+                }
+                Some(before) if fence.is_some() && closing(span) => {
+                    units.push(trailed(before, vec![words]))
+                }
                 before => units.extend(before.into_iter().chain([words])),
             }
         }
@@ -561,7 +635,9 @@ impl<'a> Builder<'a> {
     /// Whether a prefix leaves the embedder enough room; warns where it does not.
     fn short_enough(&self, what: &str, prefix: Span) -> bool {
         let (size, limit) = match self.limit {
-            Some(limit) => (limit.count_tokens(slice(self.source.text, prefix)), limit.max_tokens()),
+            Some(limit) => {
+                (limit.count_tokens(slice(self.source.text, prefix)), limit.max_tokens())
+            }
             None => (self.ruler.size(prefix), self.config.target),
         };
         if size <= limit / 4 {
@@ -583,8 +659,10 @@ impl<'a> Builder<'a> {
         }
         let before = Span::new(from, start).trim(self.source.text);
         let near = |at: usize| self.ruler.size(Span::new(at, before.end)) <= self.config.overlap;
-        let sentence = sentences(self.source.text, before).into_iter().map(|s| s.start).find(|&at| near(at));
-        let word = || words(self.source.text, before).into_iter().map(|s| s.start).find(|&at| near(at));
+        let sentence =
+            sentences(self.source.text, before).into_iter().map(|s| s.start).find(|&at| near(at));
+        let word =
+            || words(self.source.text, before).into_iter().map(|s| s.start).find(|&at| near(at));
         sentence.or_else(word).unwrap_or(start)
     }
 
@@ -601,7 +679,11 @@ impl<'a> Builder<'a> {
     /// How many names of the title and path, counted from the end, the embedder takes with the span: all of them, else
     /// fewer, at least the last one unless it alone takes half the limit. `None` where the span does not fit.
     fn embeds(&self, span: Span, prefix: Option<Span>, path: &[u32]) -> Option<u32> {
-        let headings: Vec<String> = path.iter().filter_map(|&at| self.source.outline.headings.get(at as usize)).map(|h| h.text.clone()).collect();
+        let headings: Vec<String> = path
+            .iter()
+            .filter_map(|&at| self.source.outline.headings.get(at as usize))
+            .map(|h| h.text.clone())
+            .collect();
         let names = names(self.source.title, &headings);
         let all = names.len() as u32;
         let Some(limit) = self.limit else { return Some(all) };
@@ -613,7 +695,9 @@ impl<'a> Builder<'a> {
             Some(last) if limit.count_tokens(last) <= limit.max_tokens() / 2 => 1,
             _ => 0,
         };
-        let kept = (least..=all).rev().find(|&kept| fits(names.get((all - kept) as usize..).unwrap_or_default()))?;
+        let kept = (least..=all)
+            .rev()
+            .find(|&kept| fits(names.get((all - kept) as usize..).unwrap_or_default()))?;
         if kept < all {
             self.warn("heading paths were shortened to fit the embedder".to_owned());
         }
@@ -652,7 +736,15 @@ impl<'a> Builder<'a> {
 
     // From drafts to the tree: rule 7 and folding.
 
-    fn leaf(&self, span: Span, prefix: Vec<Span>, path: Vec<u32>, embedded_headings: u32, top_level: Option<u32>, cut: bool) -> Draft {
+    fn leaf(
+        &self,
+        span: Span,
+        prefix: Vec<Span>,
+        path: Vec<u32>,
+        embedded_headings: u32,
+        top_level: Option<u32>,
+        cut: bool,
+    ) -> Draft {
         Draft::Leaf(LeafDraft { span, prefix, path, embedded_headings, top_level, cut })
     }
 
@@ -694,7 +786,11 @@ impl<'a> Builder<'a> {
             if members.len() < 2 {
                 drafts.extend(members);
             } else {
-                drafts.push(Draft::Inner { kind: NodeKind::Part, path, children: self.parts(members, smaller) });
+                drafts.push(Draft::Inner {
+                    kind: NodeKind::Part,
+                    path,
+                    children: self.parts(members, smaller),
+                });
             }
         }
         drafts
@@ -716,7 +812,8 @@ impl<'a> Builder<'a> {
         let outline = self.source.outline;
         let mut tree = Tree { headings: outline.headings.clone(), ..Tree::default() };
         if !drafts.is_empty() {
-            let root = fold(Draft::Inner { kind: NodeKind::Root, path: Vec::new(), children: drafts });
+            let root =
+                fold(Draft::Inner { kind: NodeKind::Root, path: Vec::new(), children: drafts });
             self.place(root, None, true, &mut tree);
         }
         for leaf in &tree.leaves {
@@ -728,14 +825,21 @@ impl<'a> Builder<'a> {
             }
         }
         let covered: SpanSet = tree.leaves.iter().map(|leaf| leaf.span).collect();
-        let rules = outline.blocks.iter().filter(|b| b.kind == BlockKind::Rule && !covered.covers(b.span));
+        let rules =
+            outline.blocks.iter().filter(|b| b.kind == BlockKind::Rule && !covered.covers(b.span));
         tree.dropped_rules = rules.map(|b| b.span).collect();
         tree.unmerged_tokens = self.unmerged();
         tree
     }
 
     /// Adds a draft and all below it to the tree, and returns its index and span.
-    fn place(&self, draft: Draft, parent: Option<u32>, is_root: bool, tree: &mut Tree) -> (u32, Span) {
+    fn place(
+        &self,
+        draft: Draft,
+        parent: Option<u32>,
+        is_root: bool,
+        tree: &mut Tree,
+    ) -> (u32, Span) {
         let at = tree.nodes.len() as u32;
         let (kind, path, span) = match &draft {
             Draft::Leaf(leaf) => (NodeKind::Leaf, leaf.path.clone(), leaf.span),
@@ -758,7 +862,10 @@ impl<'a> Builder<'a> {
                 top_level: leaf.top_level,
             }),
             Draft::Inner { children, .. } => {
-                let children = children.into_iter().map(|child| self.place(child, Some(at), false, tree).0).collect();
+                let children = children
+                    .into_iter()
+                    .map(|child| self.place(child, Some(at), false, tree).0)
+                    .collect();
                 if let Some(node) = tree.nodes.get_mut(at as usize) {
                     node.children = children;
                 }
@@ -775,8 +882,13 @@ impl<'a> Builder<'a> {
 
     /// Sizes of the chunks that splitting at every heading would give.
     fn unmerged(&self) -> Vec<u32> {
-        let blocks = |section: &Section| self.source.outline.blocks.get(section.blocks.clone()).unwrap_or_default();
-        let spans = self.sections.iter().filter_map(|s| blocks(s).iter().map(|b| b.span).reduce(Span::hull));
+        let blocks = |section: &Section| {
+            self.source.outline.blocks.get(section.blocks.clone()).unwrap_or_default()
+        };
+        let spans = self
+            .sections
+            .iter()
+            .filter_map(|s| blocks(s).iter().map(|b| b.span).reduce(Span::hull));
         spans.map(|span| self.ruler.size(span) as u32).collect()
     }
 }
@@ -815,11 +927,14 @@ impl<'a> Cutter<'_, 'a> {
             let (members, behind) = rest.split_at(run);
             let spans: Vec<Span> = members.iter().map(|unit| unit.span).collect();
             let prefix = |at: usize| members.get(at).and_then(|unit| unit.prefix);
-            let room = members.iter().map(|unit| self.capacity(unit.prefix)).min().unwrap_or_default();
+            let room =
+                members.iter().map(|unit| self.capacity(unit.prefix)).min().unwrap_or_default();
             let embeds = |span: Span, at: usize| self.embeds(span, prefix(at)).is_some();
             let groups = self.builder.groups(&spans, room, &embeds);
             for group in groups {
-                if let (Some(first), Some(last)) = (spans.get(group.start), spans.get(group.end - 1)) {
+                if let (Some(first), Some(last)) =
+                    (spans.get(group.start), spans.get(group.end - 1))
+                {
                     self.push(first.hull(*last), prefix(group.start));
                 }
             }
@@ -828,7 +943,8 @@ impl<'a> Cutter<'_, 'a> {
     }
 
     fn is_small(&self, unit: &Unit<'a>) -> bool {
-        self.builder.ruler.size(unit.span) <= self.capacity(unit.prefix) && self.embeds(unit.span, unit.prefix).is_some()
+        self.builder.ruler.size(unit.span) <= self.capacity(unit.prefix)
+            && self.embeds(unit.span, unit.prefix).is_some()
     }
 
     /// The target less the prefix and the overlap.
@@ -844,7 +960,11 @@ impl<'a> Cutter<'_, 'a> {
 
     fn push(&mut self, span: Span, prefix: Option<Span>) {
         let headings = self.embeds(span, prefix).unwrap_or_default();
-        let start = if self.pieces.is_empty() { span.start } else { self.builder.with_overlap(self.start, span.start) };
+        let start = if self.pieces.is_empty() {
+            span.start
+        } else {
+            self.builder.with_overlap(self.start, span.start)
+        };
         self.pieces.push(CutPiece { span: Span::new(start, span.end), prefix, headings });
     }
 }
@@ -934,7 +1054,8 @@ mod tests {
             text.split_whitespace().count()
         }
         fn starts(&self, text: &str) -> Vec<u32> {
-            let ends = words(text, Span::new(0, text.len())).into_iter().map(|word| word.end as u32);
+            let ends =
+                words(text, Span::new(0, text.len())).into_iter().map(|word| word.end as u32);
             let mut starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
             starts.pop_if(|start| *start as usize >= text.len());
             starts
@@ -952,7 +1073,11 @@ mod tests {
         }
     }
 
-    fn build_with(text: &str, config: &LeafConfig, limit: Option<&dyn EmbedLimit>) -> (Tree, Vec<String>) {
+    fn build_with(
+        text: &str,
+        config: &LeafConfig,
+        limit: Option<&dyn EmbedLimit>,
+    ) -> (Tree, Vec<String>) {
         let body = Span::new(0, text.len());
         let outline = parse(text, body, Format::Markdown);
         let offsets = measure(text, &outline, &Words);
@@ -961,7 +1086,12 @@ mod tests {
     }
 
     fn tree(text: &str, target: usize) -> Tree {
-        build_with(text, &LeafConfig { target, levels: vec![4 * target], ..LeafConfig::default() }, None).0
+        build_with(
+            text,
+            &LeafConfig { target, levels: vec![4 * target], ..LeafConfig::default() },
+            None,
+        )
+        .0
     }
 
     /// The leaves as `path: text`, line feeds as `/`.
@@ -985,35 +1115,40 @@ mod tests {
 
     #[test]
     fn top_level_sections_are_never_joined() {
-        check("# T\n\nt\n\n## A\n\na\n\n## B\n\nb\n", 1000, &["T: # T//t", "T>A: ## A//a", "T>B: ## B//b"]);
+        check(
+            "# T\n\nt\n\n## A\n\na\n\n## B\n\nb\n",
+            1000,
+            &["T: # T//t", "T>A: ## A//a", "T>B: ## B//b"],
+        );
         check("# A\n\na\n\n# B\n\nb\n", 1000, &["A: # A//a", "B: # B//b"]);
         check("## A\n\na\n\n# T\n\nt\n", 1000, &["A: ## A//a", "T: # T//t"]);
     }
 
     #[test]
     fn small_siblings_are_grouped_under_their_parents_path() {
-        check("## A\n\n### a\n\n1 2 3\n\n### b\n\n1 2 3\n\n### c\n\n1 2 3\n\n### d\n\n1 2 3\n", 12, &[
-            "A: ## A//### a//1 2 3//### b//1 2 3",
-            "A: ### c//1 2 3//### d//1 2 3",
-        ]);
+        check(
+            "## A\n\n### a\n\n1 2 3\n\n### b\n\n1 2 3\n\n### c\n\n1 2 3\n\n### d\n\n1 2 3\n",
+            12,
+            &["A: ## A//### a//1 2 3//### b//1 2 3", "A: ### c//1 2 3//### d//1 2 3"],
+        );
     }
 
     #[test]
     fn a_group_of_one_keeps_its_own_path() {
-        check("## A\n\n### a\n\n1 2 3\n\n### b\n\n1 2 3 4 5 6 7 8\n\n### c\n\n1 2\n", 8, &[
-            "A>a: ## A//### a//1 2 3",
-            "A>b: ### b//1 2 3",
-            "A>b: 4 5 6 7 8",
-            "A>c: ### c//1 2",
-        ]);
+        check(
+            "## A\n\n### a\n\n1 2 3\n\n### b\n\n1 2 3 4 5 6 7 8\n\n### c\n\n1 2\n",
+            8,
+            &["A>a: ## A//### a//1 2 3", "A>b: ### b//1 2 3", "A>b: 4 5 6 7 8", "A>c: ### c//1 2"],
+        );
     }
 
     #[test]
     fn a_heading_without_body_joins_the_next_content_of_its_parent() {
-        check("# T\n\n## A\n\n### x\n\n### y\n\ny\n\n## B\n\nb\n", 9, &[
-            "T>A: # T//## A//### x//### y//y",
-            "T>B: ## B//b",
-        ]);
+        check(
+            "# T\n\n## A\n\n### x\n\n### y\n\ny\n\n## B\n\nb\n",
+            9,
+            &["T>A: # T//## A//### x//### y//y", "T>B: ## B//b"],
+        );
     }
 
     #[test]
@@ -1025,7 +1160,11 @@ mod tests {
 
     #[test]
     fn rules_and_comments_are_no_body() {
-        check("## A\n\n---\n\n<!-- c -->\n\n## B\n\nb\n\n---\n", 9, &["B: ## A//---//<!-- c -->//## B//b"]);
+        check(
+            "## A\n\n---\n\n<!-- c -->\n\n## B\n\nb\n\n---\n",
+            9,
+            &["B: ## A//---//<!-- c -->//## B//b"],
+        );
         check("---\n\na\n\n---\n\n# B\n\nb\n", 9, &[": a", "B: # B//b"]);
     }
 
@@ -1040,11 +1179,11 @@ mod tests {
 
     #[test]
     fn blocks_before_sentences_before_words() {
-        check("1 2 3\n\n4 5 6\n\n7 8. 9 10 11 12 13. 14.\n", 6, &[
-            ": 1 2 3//4 5 6",
-            ": 7 8.",
-            ": 9 10 11 12 13. 14.",
-        ]);
+        check(
+            "1 2 3\n\n4 5 6\n\n7 8. 9 10 11 12 13. 14.\n",
+            6,
+            &[": 1 2 3//4 5 6", ": 7 8.", ": 9 10 11 12 13. 14."],
+        );
         check("1 2 3 4 5 6 7\n", 3, &[": 1", ": 2 3 4", ": 5 6 7"]);
     }
 
@@ -1055,7 +1194,11 @@ mod tests {
 
     #[test]
     fn a_list_keeps_its_introduction() {
-        check("a b c d\n\nsuch as:\n\n- 1 2\n- 3 4\n- 5 6\n", 8, &[": a b c d", ": such as://- 1 2", ": - 3 4/- 5 6"]);
+        check(
+            "a b c d\n\nsuch as:\n\n- 1 2\n- 3 4\n- 5 6\n",
+            8,
+            &[": a b c d", ": such as://- 1 2", ": - 3 4/- 5 6"],
+        );
     }
 
     #[test]
@@ -1067,7 +1210,10 @@ mod tests {
             assert!(found.leaves.len() > 1, "{:?}", found.leaves);
             assert!(found.leaves[0].prefix.is_empty());
             for leaf in &found.leaves[1..] {
-                assert_eq!(leaf.prefix.iter().map(|&span| slice(text, span)).collect::<Vec<_>>(), [prefix]);
+                assert_eq!(
+                    leaf.prefix.iter().map(|&span| slice(text, span)).collect::<Vec<_>>(),
+                    [prefix]
+                );
             }
         }
     }
@@ -1076,7 +1222,12 @@ mod tests {
     fn long_runs_of_leaves_get_parts_of_several() {
         let text = (0..40).map(|n| format!("w{n} x y z.")).collect::<Vec<_>>().join("\n\n");
         let found = tree(&text, 4);
-        let parts: Vec<_> = found.nodes.iter().filter(|n| n.kind == NodeKind::Part).map(|n| n.children.len()).collect();
+        let parts: Vec<_> = found
+            .nodes
+            .iter()
+            .filter(|n| n.kind == NodeKind::Part)
+            .map(|n| n.children.len())
+            .collect();
         assert_eq!(parts, [4; 10]);
         assert!(found.nodes.iter().all(|node| node.children.len() != 1));
     }
@@ -1102,10 +1253,18 @@ mod tests {
 
     #[test]
     fn what_a_configuration_gets_wrong_is_named() {
-        let check = |config: LeafConfig, words: &str| assert_eq!(config.check().unwrap_err().to_string(), words);
+        let check = |config: LeafConfig, words: &str| {
+            assert_eq!(config.check().unwrap_err().to_string(), words)
+        };
         let config = LeafConfig::default();
-        check(LeafConfig { overlap: 200, ..config.clone() }, "`leaf.overlap` is 200, want less than `leaf.target`, which is 200");
-        check(LeafConfig { levels: vec![512, 2048], ..config.clone() }, "`leaf.levels` holds 2048 behind 512, want falling sizes above 0");
+        check(
+            LeafConfig { overlap: 200, ..config.clone() },
+            "`leaf.overlap` is 200, want less than `leaf.target`, which is 200",
+        );
+        check(
+            LeafConfig { levels: vec![512, 2048], ..config.clone() },
+            "`leaf.levels` holds 2048 behind 512, want falling sizes above 0",
+        );
         assert_eq!(config.check(), Ok(()));
     }
 
@@ -1153,20 +1312,39 @@ mod tests {
             assert_eq!(leaf.span.trim(text), leaf.span, "blank edge in {text:?}");
             assert!(config.overlap > 0 || start >= at, "leaves overlap in {text:?}");
             if at < start {
-                assert!(rules.missing_from(Span::new(at, start)).iter().all(|&gap| is_blank(text, gap)), "lost {:?} of {text:?}", slice(text, Span::new(at, start)));
+                assert!(
+                    rules.missing_from(Span::new(at, start)).iter().all(|&gap| is_blank(text, gap)),
+                    "lost {:?} of {text:?}",
+                    slice(text, Span::new(at, start))
+                );
             }
             at = leaf.span.end;
-            assert!(leaf.has_body || tree.leaves.len() == 1, "empty body {:?} of {text:?}", slice(text, leaf.span));
+            assert!(
+                leaf.has_body || tree.leaves.len() == 1,
+                "empty body {:?} of {text:?}",
+                slice(text, leaf.span)
+            );
             if let Some(limit) = limit {
                 let embedded = embedded_text(text, "doc", tree, leaf);
                 let single = slice(text, leaf.span).split_whitespace().count() == 1;
-                assert!(single || limit.count_tokens(&embedded) <= limit.max_tokens(), "{embedded:?} is over {}", limit.0);
+                assert!(
+                    single || limit.count_tokens(&embedded) <= limit.max_tokens(),
+                    "{embedded:?} is over {}",
+                    limit.0
+                );
             }
         }
-        assert!(rules.missing_from(Span::new(at, text.len())).iter().all(|&gap| is_blank(text, gap)), "lost the end of {text:?}");
+        assert!(
+            rules.missing_from(Span::new(at, text.len())).iter().all(|&gap| is_blank(text, gap)),
+            "lost the end of {text:?}"
+        );
         for (index, node) in tree.nodes.iter().enumerate() {
             assert_ne!(node.children.len(), 1, "one child in {text:?}");
-            let hull = node.children.iter().map(|&child| tree.nodes[child as usize].span).reduce(Span::hull);
+            let hull = node
+                .children
+                .iter()
+                .map(|&child| tree.nodes[child as usize].span)
+                .reduce(Span::hull);
             assert_eq!(hull.unwrap_or(node.span), node.span);
             for &child in &node.children {
                 assert_eq!(tree.nodes[child as usize].parent, Some(index as u32));

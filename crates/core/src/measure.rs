@@ -47,7 +47,10 @@ fn sentence_starts(text: &str, span: Span, offsets: &mut Offsets) {
 
 /// Whether a block is cut at its lines, not at its sentences.
 pub fn has_lines(kind: BlockKind) -> bool {
-    matches!(kind, BlockKind::FencedCode | BlockKind::IndentedCode | BlockKind::Html | BlockKind::Definition)
+    matches!(
+        kind,
+        BlockKind::FencedCode | BlockKind::IndentedCode | BlockKind::Html | BlockKind::Definition
+    )
 }
 
 /// A part of a block: text of its own, or a block inside it together with the markers before it.
@@ -111,7 +114,8 @@ fn is_marker(gap: &str) -> bool {
 pub fn sentences(text: &str, span: Span) -> Vec<Span> {
     let piece = slice(text, span);
     // Line feeds end a sentence by the rules of the annex; in hard-wrapped text they are blanks. Same length, same offsets.
-    let unwrapped: String = piece.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }).collect();
+    let unwrapped: String =
+        piece.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }).collect();
     let mut found: Vec<Span> = Vec::new();
     let mut open: Option<Span> = None;
     for (start, sentence) in unwrapped.split_sentence_bound_indices() {
@@ -125,25 +129,35 @@ pub fn sentences(text: &str, span: Span) -> Vec<Span> {
         }
     }
     found.extend(open);
-    found.into_iter().map(|sentence| sentence.trim(text)).filter(|sentence| !sentence.is_empty()).collect()
+    found
+        .into_iter()
+        .map(|sentence| sentence.trim(text))
+        .filter(|sentence| !sentence.is_empty())
+        .collect()
 }
 
 fn ends_with_abbreviation(sentence: &str) -> bool {
     const ABBREVIATIONS: [&str; 15] = [
-        "e.g.", "i.e.", "cf.", "vs.", "viz.", "approx.", "resp.", "fig.", "eq.", "sec.", "dr.", "mr.", "mrs.", "ms.",
-        "prof.",
+        "e.g.", "i.e.", "cf.", "vs.", "viz.", "approx.", "resp.", "fig.", "eq.", "sec.", "dr.",
+        "mr.", "mrs.", "ms.", "prof.",
     ];
-    let last = sentence.trim_end().rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"')).next();
+    let last = sentence
+        .trim_end()
+        .rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"'))
+        .next();
     last.is_some_and(|word| ABBREVIATIONS.iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
 
 /// Words between blanks, trimmed, in order.
 pub fn words(text: &str, span: Span) -> Vec<Span> {
     let piece = slice(text, span);
-    piece.split_whitespace().map(|word| {
-        let start = span.start + (word.as_ptr() as usize - piece.as_ptr() as usize);
-        Span::new(start, start + word.len())
-    }).collect()
+    piece
+        .split_whitespace()
+        .map(|word| {
+            let start = span.start + (word.as_ptr() as usize - piece.as_ptr() as usize);
+            Span::new(start, start + word.len())
+        })
+        .collect()
 }
 
 /// The words of text without blanks, by Unicode word rules (UAX 29).
@@ -176,7 +190,9 @@ impl Ruler<'_> {
     pub fn size(&self, span: Span) -> usize {
         match self {
             Ruler::Tokens(tokens) => tokens.count(span),
-            Ruler::Characters(characters) => characters.before(span.end) - characters.before(span.start),
+            Ruler::Characters(characters) => {
+                characters.before(span.end) - characters.before(span.start)
+            }
         }
     }
 }
@@ -224,23 +240,31 @@ mod tests {
     use proptest::prelude::*;
 
     fn check_sentences(text: &str, expected: &[&str]) {
-        let found: Vec<_> = sentences(text, Span::new(0, text.len())).iter().map(|&s| slice(text, s)).collect();
+        let found: Vec<_> =
+            sentences(text, Span::new(0, text.len())).iter().map(|&s| slice(text, s)).collect();
         assert_eq!(found, expected, "{text:?}");
     }
 
     #[test]
     fn sentences_end_where_readers_end_them() {
         check_sentences("One. Two!  Three?", &["One.", "Two!", "Three?"]);
-        check_sentences("Hard\nwrapped line. Next\r\none.", &["Hard\nwrapped line.", "Next\r\none."]);
+        check_sentences(
+            "Hard\nwrapped line. Next\r\none.",
+            &["Hard\nwrapped line.", "Next\r\none."],
+        );
         check_sentences("Use a list, e.g. Apples. Done.", &["Use a list, e.g. Apples.", "Done."]);
-        check_sentences("Version 1.2.3 is out. (See vs. Others.)", &["Version 1.2.3 is out.", "(See vs. Others.)"]);
+        check_sentences(
+            "Version 1.2.3 is out. (See vs. Others.)",
+            &["Version 1.2.3 is out.", "(See vs. Others.)"],
+        );
         check_sentences("これは文です。次の文。", &["これは文です。", "次の文。"]);
         check_sentences(" \n ", &[]);
     }
 
     fn check_pieces(text: &str, expected: &[&str]) {
         let outline = parse(text, Span::new(0, text.len()), Format::Markdown);
-        let found: Vec<_> = pieces(text, &outline.blocks[0]).iter().map(|p| slice(text, p.span())).collect();
+        let found: Vec<_> =
+            pieces(text, &outline.blocks[0]).iter().map(|p| slice(text, p.span())).collect();
         assert_eq!(found, expected, "{text:?}");
     }
 
@@ -283,7 +307,11 @@ mod tests {
         let visible = |span: Span| slice(text, span).chars().filter(|c| !c.is_whitespace()).count();
         let spans: Vec<_> = pieces(text, block).iter().map(Piece::span).collect();
         assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start), "{spans:?} in {text:?}");
-        assert_eq!(spans.iter().map(|&s| visible(s)).sum::<usize>(), visible(block.span), "{block:?} in {text:?}");
+        assert_eq!(
+            spans.iter().map(|&s| visible(s)).sum::<usize>(),
+            visible(block.span),
+            "{block:?} in {text:?}"
+        );
         let sentences = sentences(text, block.span);
         assert_eq!(sentences.iter().map(|&s| visible(s)).sum::<usize>(), visible(block.span));
         block.children.iter().for_each(|child| nested(text, child));

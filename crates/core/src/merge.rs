@@ -27,7 +27,13 @@ pub struct MergeConfig {
 
 impl Default for MergeConfig {
     fn default() -> MergeConfig {
-        MergeConfig { enabled: true, min_siblings: 2, ratio: 0.5, max_merge_tokens: 800, merge_root: true }
+        MergeConfig {
+            enabled: true,
+            min_siblings: 2,
+            ratio: 0.5,
+            max_merge_tokens: 800,
+            merge_root: true,
+        }
     }
 }
 
@@ -175,23 +181,34 @@ struct Child {
 /// Merges bottom-up over the levels of each document's tree.
 ///
 /// `voices` are in rank order. A merged node stands at the rank of its best evidence and takes in every leaf below it.
-pub fn merge(voices: &[Voice], library: &Library<'_>, config: &MergeConfig, budget_tokens: usize) -> (Vec<Item>, MergeTrace) {
+pub fn merge(
+    voices: &[Voice],
+    library: &Library<'_>,
+    config: &MergeConfig,
+    budget_tokens: usize,
+) -> (Vec<Item>, MergeTrace) {
     let mut trace = MergeTrace::default();
     let mut fired: BTreeSet<NodeRef> = BTreeSet::new();
     if config.enabled {
         for (level, nodes) in by_level(voices).iter().rev() {
             for (&node, &of) in nodes {
                 let children = matched_children(voices, library, &fired, node);
-                let share = Share { matched: children.len(), of: of as usize, ..describe(library, node) };
-                if let Some(fire) = judge(share, &children, *level == 0, library, config, budget_tokens, &mut trace) {
+                let share =
+                    Share { matched: children.len(), of: of as usize, ..describe(library, node) };
+                if let Some(fire) =
+                    judge(share, &children, *level == 0, library, config, budget_tokens, &mut trace)
+                {
                     fired.insert(node);
                     trace.fires.push(fire);
                 }
             }
         }
     }
-    let absorbers: Vec<Option<NodeRef>> =
-        trace.fires.iter().map(|fire| above(library, fire.share.node).rev().find(|node| fired.contains(node))).collect();
+    let absorbers: Vec<Option<NodeRef>> = trace
+        .fires
+        .iter()
+        .map(|fire| above(library, fire.share.node).rev().find(|node| fired.contains(node)))
+        .collect();
     for (fire, absorber) in trace.fires.iter_mut().zip(absorbers) {
         fire.absorbed_by = absorber;
     }
@@ -212,16 +229,29 @@ fn by_level(voices: &[Voice]) -> BTreeMap<usize, BTreeMap<NodeRef, u32>> {
 }
 
 /// The distinct children of a node that were retrieved, or that fired just below it.
-fn matched_children(voices: &[Voice], library: &Library<'_>, fired: &BTreeSet<NodeRef>, node: NodeRef) -> Vec<Child> {
+fn matched_children(
+    voices: &[Voice],
+    library: &Library<'_>,
+    fired: &BTreeSet<NodeRef>,
+    node: NodeRef,
+) -> Vec<Child> {
     let mut children: BTreeMap<u32, usize> = BTreeMap::new();
-    for record in voices.iter().map(|voice| &voice.hit.record).filter(|record| record.doc == node.doc) {
-        let Some(at) = record.ancestors.iter().position(|ancestor| ancestor.node == node.node) else { continue };
+    for record in
+        voices.iter().map(|voice| &voice.hit.record).filter(|record| record.doc == node.doc)
+    {
+        let Some(at) = record.ancestors.iter().position(|ancestor| ancestor.node == node.node)
+        else {
+            continue;
+        };
         match at.checked_sub(1).and_then(|below| record.ancestors.get(below)) {
             None => {
                 children.insert(record.node, record.tokens as usize);
             }
             Some(below) if fired.contains(&NodeRef { doc: node.doc, node: below.node }) => {
-                let tokens = library.get(&node.doc).and_then(|d| d.tree.node(below.node)).map_or(0, |n| n.tokens);
+                let tokens = library
+                    .get(&node.doc)
+                    .and_then(|d| d.tree.node(below.node))
+                    .map_or(0, |n| n.tokens);
                 children.insert(below.node, tokens as usize);
             }
             Some(_) => {}
@@ -260,7 +290,9 @@ fn judge(
     let blocked = match node {
         None => Some(BlockedBy::ParentMissing),
         Some(_) if is_root && !config.merge_root => Some(BlockedBy::Root),
-        Some(node) if node.tokens as usize > config.max_merge_tokens => Some(BlockedBy::MaxMergeTokens),
+        Some(node) if node.tokens as usize > config.max_merge_tokens => {
+            Some(BlockedBy::MaxMergeTokens)
+        }
         Some(node) if node.tokens as usize > budget_tokens => Some(BlockedBy::Budget),
         Some(_) => None,
     };
@@ -279,7 +311,10 @@ fn judge(
 }
 
 /// The nodes above a node, nearest first.
-fn above<'a>(library: &'a Library<'_>, node: NodeRef) -> impl DoubleEndedIterator<Item = NodeRef> + use<'a> {
+fn above<'a>(
+    library: &'a Library<'_>,
+    node: NodeRef,
+) -> impl DoubleEndedIterator<Item = NodeRef> + use<'a> {
     let tree = library.get(&node.doc).map(|document| &document.tree);
     let nodes: Vec<u32> = tree.map(|tree| tree.ancestors(node.node).collect()).unwrap_or_default();
     nodes.into_iter().map(move |above| NodeRef { doc: node.doc, node: above })
@@ -300,17 +335,30 @@ fn replace(voices: &[Voice], library: &Library<'_>, fired: &BTreeSet<NodeRef>) -
         };
         let chain = record.ancestors.iter().map(|a| NodeRef { doc: record.doc, node: a.node });
         let top = chain.rev().find(|node| fired.contains(node));
-        let span = top.and_then(|node| library.get(&node.doc)?.tree.node(node.node).map(|n| n.span));
+        let span =
+            top.and_then(|node| library.get(&node.doc)?.tree.node(node.node).map(|n| n.span));
         let (Some(top), Some(span)) = (top, span) else {
             let kind = ItemKind::Leaf;
-            items.push(Item { kind, doc: record.doc, span: record.span, node: record.node, evidence: vec![evidence] });
+            items.push(Item {
+                kind,
+                doc: record.doc,
+                span: record.span,
+                node: record.node,
+                evidence: vec![evidence],
+            });
             continue;
         };
         match places.get(&top).and_then(|&place| items.get_mut(place)) {
             Some(item) => item.evidence.push(evidence),
             None => {
                 places.insert(top, items.len());
-                items.push(Item { kind: ItemKind::Merged, doc: top.doc, span, node: top.node, evidence: vec![evidence] });
+                items.push(Item {
+                    kind: ItemKind::Merged,
+                    doc: top.doc,
+                    span,
+                    node: top.node,
+                    evidence: vec![evidence],
+                });
             }
         }
     }
@@ -344,7 +392,14 @@ mod tests {
                     let span = Span::new(start, start + 10);
                     let kind = if is_leaf { NodeKind::Leaf } else { NodeKind::Section };
                     let parent = open.last().copied();
-                    tree.nodes.push(Node { kind, span, tokens: 10, parent, children: Vec::new(), path: Vec::new() });
+                    tree.nodes.push(Node {
+                        kind,
+                        span,
+                        tokens: 10,
+                        parent,
+                        children: Vec::new(),
+                        path: Vec::new(),
+                    });
                     if let Some(parent) = parent {
                         tree.nodes[parent as usize].children.push(index);
                     }
@@ -372,8 +427,14 @@ mod tests {
         tree.nodes[0].kind = NodeKind::Root;
         let text = "x".repeat(10 * tree.leaves.len());
         let body = Span::new(0, text.len());
-        let document =
-            Document { text, body, title: String::new(), tree, offsets: Default::default(), warnings: Vec::new() };
+        let document = Document {
+            text,
+            body,
+            title: String::new(),
+            tree,
+            offsets: Default::default(),
+            warnings: Vec::new(),
+        };
         (document, names)
     }
 
@@ -404,25 +465,42 @@ mod tests {
     }
 
     /// The list after merging, and what fired, nearly fired and was blocked, as names.
-    fn run(text: &str, found: &str, config: &MergeConfig, budget_tokens: usize) -> (String, String) {
+    fn run(
+        text: &str,
+        found: &str,
+        config: &MergeConfig,
+        budget_tokens: usize,
+    ) -> (String, String) {
         let (document, names) = nested(text);
         let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
         let voices = voices(&document, &names, found);
         let (items, trace) = merge(&voices, &library, config, budget_tokens);
         let name = |node: u32| names[node as usize].to_string();
         let list = items.iter().map(|item| name(item.node)).collect();
-        let mut log: Vec<String> = trace.fires.iter().map(|fire| match fire.absorbed_by {
-            Some(above) => format!("{}<{}", name(fire.share.node.node), name(above.node)),
-            None => name(fire.share.node.node),
-        }).collect();
+        let mut log: Vec<String> = trace
+            .fires
+            .iter()
+            .map(|fire| match fire.absorbed_by {
+                Some(above) => format!("{}<{}", name(fire.share.node.node), name(above.node)),
+                None => name(fire.share.node.node),
+            })
+            .collect();
         log.extend(trace.near_misses.iter().map(|share| format!("{}?", name(share.node.node))));
-        log.extend(trace.blocked.iter().map(|(share, reason)| format!("{}!{reason:?}", name(share.node.node))));
+        log.extend(
+            trace
+                .blocked
+                .iter()
+                .map(|(share, reason)| format!("{}!{reason:?}", name(share.node.node))),
+        );
         (list, log.join(" "))
     }
 
     #[track_caller]
     fn check(text: &str, found: &str, list: &str, log: &str) {
-        assert_eq!(run(text, found, &MergeConfig::default(), 1000), (list.to_owned(), log.to_owned()));
+        assert_eq!(
+            run(text, found, &MergeConfig::default(), 1000),
+            (list.to_owned(), log.to_owned())
+        );
     }
 
     #[test]

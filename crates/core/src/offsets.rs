@@ -137,7 +137,10 @@ mod tests {
     fn walking_tokens_is_clipped_to_the_text() {
         let offsets = TokenOffsets::of("abcde", &Pairs);
         assert_eq!((offsets.back(4, 1), offsets.back(3, 9)), (2, 0));
-        assert_eq!((offsets.forward(0, 1), offsets.forward(1, 1), offsets.forward(4, 7)), (2, 4, 5));
+        assert_eq!(
+            (offsets.forward(0, 1), offsets.forward(1, 1), offsets.forward(4, 7)),
+            (2, 4, 5)
+        );
         assert!(offsets.is_boundary(2) && offsets.is_boundary(5) && !offsets.is_boundary(3));
     }
 

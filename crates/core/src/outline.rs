@@ -53,7 +53,10 @@ pub enum BlockKind {
 impl BlockKind {
     /// Whether a section that holds only such blocks counts as having a body.
     pub fn is_body(self) -> bool {
-        !matches!(self, BlockKind::Heading(_) | BlockKind::Comment | BlockKind::Definition | BlockKind::Rule)
+        !matches!(
+            self,
+            BlockKind::Heading(_) | BlockKind::Comment | BlockKind::Definition | BlockKind::Rule
+        )
     }
 }
 
@@ -99,7 +102,11 @@ fn paragraphs(text: &str, body: Span) -> Vec<Block> {
     blocks.extend(open);
     blocks
         .into_iter()
-        .map(|span| Block { kind: BlockKind::Paragraph, span: span.trim(text), children: Vec::new() })
+        .map(|span| Block {
+            kind: BlockKind::Paragraph,
+            span: span.trim(text),
+            children: Vec::new(),
+        })
         .collect()
 }
 
@@ -124,7 +131,11 @@ fn with_definitions(text: &str, body: Span, blocks: Vec<Block>) -> Vec<Block> {
     let mut at = body.start;
     let gap = |from: usize, to: usize| {
         let span = if from < to { Span::new(from, to).trim(text) } else { Span::new(from, from) };
-        (!span.is_empty()).then_some(Block { kind: BlockKind::Definition, span, children: Vec::new() })
+        (!span.is_empty()).then_some(Block {
+            kind: BlockKind::Definition,
+            span,
+            children: Vec::new(),
+        })
     };
     for block in blocks {
         all.extend(gap(at, block.span.start));
@@ -223,7 +234,8 @@ impl Reader<'_> {
                 // The delimiter row belongs to the header; the parser reports it nowhere.
                 let head_end = next_line(self.text, block.span.end);
                 let delimiter_end = next_line(self.text, head_end).min(parent.span.end);
-                block.span = Span::new(block.span.start, delimiter_end.max(block.span.end)).trim(self.text);
+                block.span =
+                    Span::new(block.span.start, delimiter_end.max(block.span.end)).trim(self.text);
             }
             parent.children.push(block);
             return;
@@ -249,7 +261,11 @@ impl Reader<'_> {
             self.html_rest(Span::new(at, found.start));
             let index = self.outline.headings.len() as u32;
             self.outline.headings.push(Heading { span: found, level, text: title });
-            self.outline.blocks.push(Block { kind: BlockKind::Heading(index), span: found, children: Vec::new() });
+            self.outline.blocks.push(Block {
+                kind: BlockKind::Heading(index),
+                span: found,
+                children: Vec::new(),
+            });
             at = found.end;
         }
         self.html_rest(Span::new(at, span.end));
@@ -260,7 +276,8 @@ impl Reader<'_> {
         if span.is_empty() {
             return;
         }
-        let kind = if is_comment(slice(self.text, span)) { BlockKind::Comment } else { BlockKind::Html };
+        let kind =
+            if is_comment(slice(self.text, span)) { BlockKind::Comment } else { BlockKind::Html };
         self.outline.blocks.push(Block { kind, span, children: Vec::new() });
     }
 }
@@ -305,7 +322,9 @@ fn html_headings(text: &str, span: Span) -> Vec<(Span, u8, String)> {
         at = open + 1;
         let mut tag = rest.bytes().skip(1);
         let level = match (tag.next(), tag.next(), tag.next()) {
-            (Some(b'h'), Some(digit @ b'1'..=b'6'), Some(b'>' | b' ' | b'\t' | b'\n' | b'\r')) => digit - b'0',
+            (Some(b'h'), Some(digit @ b'1'..=b'6'), Some(b'>' | b' ' | b'\t' | b'\n' | b'\r')) => {
+                digit - b'0'
+            }
             _ => continue,
         };
         let start = span.start + open;
@@ -322,7 +341,11 @@ fn html_headings(text: &str, span: Span) -> Vec<(Span, u8, String)> {
         };
         let inner_start = find(&html, at, ">").map_or(inner_end, |end| (end + 1).min(inner_end));
         let inner = slice(text, Span::new(span.start + inner_start, span.start + inner_end));
-        found.push((Span::new(start, span.start + end).trim(text), level, fold_blanks(&without_tags(inner))));
+        found.push((
+            Span::new(start, span.start + end).trim(text),
+            level,
+            fold_blanks(&without_tags(inner)),
+        ));
         at = end;
     }
     found
@@ -361,54 +384,67 @@ mod tests {
 
     /// The headings as `level:text`.
     fn check_headings(text: &str, expected: &[&str]) {
-        let found: Vec<_> = outline(text).headings.iter().map(|h| format!("{}:{}", h.level, h.text)).collect();
+        let found: Vec<_> =
+            outline(text).headings.iter().map(|h| format!("{}:{}", h.level, h.text)).collect();
         assert_eq!(found, expected, "{text:?}");
     }
 
     /// The top blocks as `Kind text`.
     fn check_blocks(text: &str, expected: &[&str]) {
-        let found: Vec<_> =
-            outline(text).blocks.iter().map(|b| format!("{:?} {}", b.kind, slice(text, b.span))).collect();
+        let found: Vec<_> = outline(text)
+            .blocks
+            .iter()
+            .map(|b| format!("{:?} {}", b.kind, slice(text, b.span)))
+            .collect();
         assert_eq!(found, expected, "{text:?}");
     }
 
     #[test]
     fn atx_setext_and_html_headings_open_sections() {
-        check_headings("# A ##\n\nB\n=\n\nC *d*\n---\n\n<h2 id=\"x\">E &amp; <b>f</b></h2>\n", &[
-            "1:A",
-            "1:B",
-            "2:C d",
-            "2:E & f",
-        ]);
+        check_headings(
+            "# A ##\n\nB\n=\n\nC *d*\n---\n\n<h2 id=\"x\">E &amp; <b>f</b></h2>\n",
+            &["1:A", "1:B", "2:C d", "2:E & f"],
+        );
     }
 
     #[test]
     fn what_only_looks_like_a_heading_does_not() {
-        check_headings("```\n# a\n```\n\n    # b\n\n<!--\n# c\n<h1>c</h1>\n-->\n\n> # d\n\n- # e\n", &[]);
-        check_headings("<div>\n<!-- <h2>a</h2>\n<h2>b</h2> -->\n<pre>\n<h2>c</h2>\n</pre>\nx <h2>d</h2>\n</div>", &[]);
+        check_headings(
+            "```\n# a\n```\n\n    # b\n\n<!--\n# c\n<h1>c</h1>\n-->\n\n> # d\n\n- # e\n",
+            &[],
+        );
+        check_headings(
+            "<div>\n<!-- <h2>a</h2>\n<h2>b</h2> -->\n<pre>\n<h2>c</h2>\n</pre>\nx <h2>d</h2>\n</div>",
+            &[],
+        );
         check_headings("| # a |\n|---|\n| # b |\n", &[]);
         check_headings("<header>\n<hr>\n<h7>x</h7>\n", &[]);
     }
 
     #[test]
     fn an_html_heading_splits_its_block() {
-        check_blocks("<div>\n<h2>A</h2>\n<p>b</p>\n</div>", &[
-            "Html <div>",
-            "Heading(0) <h2>A</h2>",
-            "Html <p>b</p>\n</div>",
-        ]);
+        check_blocks(
+            "<div>\n<h2>A</h2>\n<p>b</p>\n</div>",
+            &["Html <div>", "Heading(0) <h2>A</h2>", "Html <p>b</p>\n</div>"],
+        );
         check_blocks("<h3>open\nmore", &["Heading(0) <h3>open", "Html more"]);
     }
 
     #[test]
     fn comments_definitions_and_rules_are_no_body() {
-        check_blocks("a\n\n[x]: http://example.com\n\n<!-- c -->\n\n---\n", &[
-            "Paragraph a",
-            "Definition [x]: http://example.com",
-            "Comment <!-- c -->",
-            "Rule ---",
-        ]);
-        check_blocks("<!-- a --> <!-- b -->\n\n<!-- c --><p>\n", &["Comment <!-- a --> <!-- b -->", "Html <!-- c --><p>"]);
+        check_blocks(
+            "a\n\n[x]: http://example.com\n\n<!-- c -->\n\n---\n",
+            &[
+                "Paragraph a",
+                "Definition [x]: http://example.com",
+                "Comment <!-- c -->",
+                "Rule ---",
+            ],
+        );
+        check_blocks(
+            "<!-- a --> <!-- b -->\n\n<!-- c --><p>\n",
+            &["Comment <!-- a --> <!-- b -->", "Html <!-- c --><p>"],
+        );
     }
 
     #[test]
@@ -447,6 +483,9 @@ mod tests {
 
     fn children_nest(block: &Block) -> bool {
         block.children.windows(2).all(|pair| pair[0].span.end <= pair[1].span.start)
-            && block.children.iter().all(|child| block.span.contains(child.span) && children_nest(child))
+            && block
+                .children
+                .iter()
+                .all(|child| block.span.contains(child.span) && children_nest(child))
     }
 }

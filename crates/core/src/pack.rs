@@ -102,14 +102,21 @@ pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Contex
     let mut costs: BTreeMap<DocId, usize> = BTreeMap::new();
     for item in items {
         let drop = |reason| Dropped { doc: item.doc, span: item.span, reason };
-        let document = library.get(&item.doc).filter(|d| fits(&d.text, item.span) && d.body.contains(item.span));
+        let document = library
+            .get(&item.doc)
+            .filter(|d| fits(&d.text, item.span) && d.body.contains(item.span));
         let Some(&document) = document else {
             context.dropped.push(drop(DropReason::DocumentMissing));
             continue;
         };
         let before = taken.get(&item.doc).cloned().unwrap_or_default();
-        let passages_elsewhere: usize = taken.iter().filter(|(doc, _)| **doc != item.doc).map(|(doc, spans)| library.get(doc).map_or(0, |d| joined(d, spans).len())).sum();
-        let cost_elsewhere: usize = costs.iter().filter(|(doc, _)| **doc != item.doc).map(|(_, cost)| cost).sum();
+        let passages_elsewhere: usize = taken
+            .iter()
+            .filter(|(doc, _)| **doc != item.doc)
+            .map(|(doc, spans)| library.get(doc).map_or(0, |d| joined(d, spans).len()))
+            .sum();
+        let cost_elsewhere: usize =
+            costs.iter().filter(|(doc, _)| **doc != item.doc).map(|(_, cost)| cost).sum();
         let attempt = |spans: &[Taken]| -> Result<usize, DropReason> {
             let joined = joined(document, spans);
             let cost: usize = joined.iter().map(|group| cost(document, group.span)).sum();
@@ -182,7 +189,9 @@ fn joined(document: &Document, spans: &[Taken]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for taken in spans {
         match groups.last_mut() {
-            Some(group) if group.span.overlaps(taken.span) || adjoins(document, group.span, taken.span) => {
+            Some(group)
+                if group.span.overlaps(taken.span) || adjoins(document, group.span, taken.span) =>
+            {
                 group.span = group.span.hull(taken.span);
                 group.members.push(taken);
             }
@@ -195,8 +204,10 @@ fn joined(document: &Document, spans: &[Taken]) -> Vec<Group> {
 /// Whether only blank bytes and dropped rules stand between two spans of one top-level section.
 fn adjoins(document: &Document, before: Span, behind: Span) -> bool {
     let between = Span::new(before.end, behind.start);
-    let rules: SpanSet = document.tree.dropped_rules.iter().filter(|rule| rule.overlaps(between)).copied().collect();
-    let blank = rules.missing_from(between).iter().all(|&gap| slice(&document.text, gap).trim().is_empty());
+    let rules: SpanSet =
+        document.tree.dropped_rules.iter().filter(|rule| rule.overlaps(between)).copied().collect();
+    let blank =
+        rules.missing_from(between).iter().all(|&gap| slice(&document.text, gap).trim().is_empty());
     blank && top_level_of(document, before) == top_level_of(document, behind)
 }
 
@@ -209,7 +220,8 @@ fn top_level_of(document: &Document, span: Span) -> Option<usize> {
 fn cost(document: &Document, span: Span) -> usize {
     let tokens = &document.offsets.tokens;
     let prefix = prefix(document, span);
-    let prefix_cost: usize = prefix.iter().map(|&piece| tokens.count(piece) + EDGE_RESERVE_TOKENS).sum();
+    let prefix_cost: usize =
+        prefix.iter().map(|&piece| tokens.count(piece) + EDGE_RESERVE_TOKENS).sum();
     tokens.count(span) + reserve(document, span) + prefix_cost
 }
 
@@ -233,13 +245,17 @@ fn prefix(document: &Document, span: Span) -> Vec<Span> {
 
 /// The passages of one document, with all evidence that lies in them.
 fn passages(doc: DocId, document: &Document, spans: &[Taken], items: &[Item]) -> Vec<Passage> {
-    let evidence: Vec<&Evidence> = items.iter().filter(|item| item.doc == doc).flat_map(|item| &item.evidence).collect();
+    let evidence: Vec<&Evidence> =
+        items.iter().filter(|item| item.doc == doc).flat_map(|item| &item.evidence).collect();
     let groups = joined(document, spans);
     let made = groups.into_iter().map(|group| {
         let mut inside: Vec<Evidence> =
             evidence.iter().filter(|e| group.span.contains(e.span)).map(|&e| e.clone()).collect();
         inside.sort_by_key(|e| e.rank);
-        let largest = group.members.iter().max_by_key(|taken| (taken.span.len(), std::cmp::Reverse(taken.rank)));
+        let largest = group
+            .members
+            .iter()
+            .max_by_key(|taken| (taken.span.len(), std::cmp::Reverse(taken.rank)));
         Passage {
             doc,
             span: group.span,

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A half-open byte range `start..end` of a document's canonical text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Span {
     /// First byte.
     pub start: usize,
@@ -165,7 +167,8 @@ impl SpanSet {
         }
         let from = self.spans.partition_point(|s| s.end < span.start);
         let to = self.spans.partition_point(|s| s.start <= span.end);
-        let merged = self.spans.get(from..to).unwrap_or_default().iter().fold(span, |a, &b| a.hull(b));
+        let merged =
+            self.spans.get(from..to).unwrap_or_default().iter().fold(span, |a, &b| a.hull(b));
         self.spans.splice(from..to.max(from), [merged]);
     }
 
@@ -230,7 +233,8 @@ mod tests {
 
     #[test]
     fn touching_spans_join_in_a_set() {
-        let set: SpanSet = [Span::new(5, 7), Span::new(0, 2), Span::new(2, 5)].into_iter().collect();
+        let set: SpanSet =
+            [Span::new(5, 7), Span::new(0, 2), Span::new(2, 5)].into_iter().collect();
         assert_eq!(set.spans(), [Span::new(0, 7)]);
     }
 

@@ -55,7 +55,11 @@ pub struct Counts {
 }
 
 /// Collapses, merges, expands and packs, in that order.
-pub fn assemble(hits: Vec<Hit>, library: &Library<'_>, config: &AssembleConfig) -> (Context, Trace) {
+pub fn assemble(
+    hits: Vec<Hit>,
+    library: &Library<'_>,
+    config: &AssembleConfig,
+) -> (Context, Trace) {
     let retrieved = hits.len();
     let (voices, examined) = collapse(hits, config.depth);
     let (items, merge) = merge(&voices, library, &config.merge, config.pack.budget_tokens);

@@ -88,7 +88,9 @@ pub struct Tree {
 impl Tree {
     /// The nodes above a node, nearest first.
     pub fn ancestors(&self, node: u32) -> impl Iterator<Item = u32> {
-        std::iter::successors(self.node(node).and_then(|n| n.parent), |&at| self.node(at).and_then(|n| n.parent))
+        std::iter::successors(self.node(node).and_then(|n| n.parent), |&at| {
+            self.node(at).and_then(|n| n.parent)
+        })
     }
 
     /// A node by its index.
@@ -98,7 +100,10 @@ impl Tree {
 
     /// The texts of a path's headings, outermost first.
     pub fn heading_texts(&self, path: &[u32]) -> Vec<String> {
-        path.iter().filter_map(|&at| self.headings.get(at as usize)).map(|h| h.text.clone()).collect()
+        path.iter()
+            .filter_map(|&at| self.headings.get(at as usize))
+            .map(|h| h.text.clone())
+            .collect()
     }
 
     /// The leaves that overlap a span, as a range of indices into [`Tree::leaves`].
@@ -112,8 +117,10 @@ impl Tree {
     pub fn smallest_containing(&self, span: Span) -> Option<u32> {
         let mut at = 0;
         let mut node = self.nodes.first()?;
-        while let Some(&child) =
-            node.children.iter().find(|&&child| self.node(child).is_some_and(|n| n.span.contains(span)))
+        while let Some(&child) = node
+            .children
+            .iter()
+            .find(|&&child| self.node(child).is_some_and(|n| n.span.contains(span)))
         {
             at = child;
             node = self.node(child)?;

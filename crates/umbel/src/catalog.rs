@@ -137,10 +137,18 @@ pub trait Catalog: Send + Sync {
     async fn unsettle(&self) -> Result<(), CatalogError>;
 
     /// The cached vectors of these texts (by their hash) under a model, in the order asked.
-    async fn cached(&self, model: &str, texts: &[[u8; 32]]) -> Result<Vec<Option<Vec<f32>>>, CatalogError>;
+    async fn cached(
+        &self,
+        model: &str,
+        texts: &[[u8; 32]],
+    ) -> Result<Vec<Option<Vec<f32>>>, CatalogError>;
 
     /// Caches vectors.
-    async fn cache(&self, model: &str, vectors: &[([u8; 32], Vec<f32>)]) -> Result<(), CatalogError>;
+    async fn cache(
+        &self,
+        model: &str,
+        vectors: &[([u8; 32], Vec<f32>)],
+    ) -> Result<(), CatalogError>;
 }
 
 /// Why the catalog did not serve a request.

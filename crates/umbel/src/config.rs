@@ -161,7 +161,8 @@ pub struct MergeSettings {
 
 impl Default for MergeSettings {
     fn default() -> MergeSettings {
-        let MergeConfig { enabled, min_siblings, ratio, max_merge_tokens, merge_root } = MergeConfig::default();
+        let MergeConfig { enabled, min_siblings, ratio, max_merge_tokens, merge_root } =
+            MergeConfig::default();
         MergeSettings { enabled, min_siblings, ratio, max_merge_tokens, merge_root }
     }
 }
@@ -177,10 +178,15 @@ impl Config {
     ///
     /// # Errors
     /// A file that does not parse, an unknown key, a value of another type or out of range: each names the key.
-    pub fn load(file: Option<&Path>, environment: &[(String, String)], sets: &[String]) -> Result<Config, ConfigError> {
+    pub fn load(
+        file: Option<&Path>,
+        environment: &[(String, String)],
+        sets: &[String],
+    ) -> Result<Config, ConfigError> {
         let mut table = toml::Table::new();
         if let Some(path) = file {
-            let text = fs_err::read_to_string(path).map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
+            let text = fs_err::read_to_string(path)
+                .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
             table = text.parse().map_err(|source: toml::de::Error| ConfigError::Syntax {
                 path: path.to_owned(),
                 message: source.message().to_owned(),
@@ -192,13 +198,17 @@ impl Config {
             }
         }
         for pair in sets {
-            let (key, value) = pair.split_once('=').ok_or_else(|| ConfigError::NoPair { got: pair.clone() })?;
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| ConfigError::NoPair { got: pair.clone() })?;
             set(&mut table, key.trim(), value.trim())?;
         }
-        let settings = serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| ConfigError::Value {
-            key: error.path().to_string(),
-            message: error.inner().message().to_owned(),
-        })?;
+        let settings =
+            serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
+                ConfigError::Value {
+                    key: error.path().to_string(),
+                    message: error.inner().message().to_owned(),
+                }
+            })?;
         Config::check(settings)
     }
 
@@ -212,14 +222,44 @@ impl Config {
         };
         let (search, merge) = (&settings.search, &settings.merge);
         let unit = 0.0..=1.0;
-        range(unit.contains(&search.lexical_weight), "search.lexical_weight", search.lexical_weight.to_string(), "0 to 1")?;
-        range((0.0..=1.0).contains(&merge.ratio), "merge.ratio", merge.ratio.to_string(), "0 to 1")?;
+        range(
+            unit.contains(&search.lexical_weight),
+            "search.lexical_weight",
+            search.lexical_weight.to_string(),
+            "0 to 1",
+        )?;
+        range(
+            (0.0..=1.0).contains(&merge.ratio),
+            "merge.ratio",
+            merge.ratio.to_string(),
+            "0 to 1",
+        )?;
         range(search.budget > 0, "search.budget", search.budget.to_string(), "at least 1")?;
         range(search.depth > 0, "search.depth", search.depth.to_string(), "at least 1")?;
-        range(search.fusion_depth > 0, "search.fusion_depth", search.fusion_depth.to_string(), "at least 1")?;
-        range(search.k_prime >= search.depth, "search.k_prime", search.k_prime.to_string(), "at least `search.depth`")?;
-        range(search.parent_cap > 0, "search.parent_cap", search.parent_cap.to_string(), "at least 1")?;
-        range(merge.min_siblings > 0, "merge.min_siblings", merge.min_siblings.to_string(), "at least 1")?;
+        range(
+            search.fusion_depth > 0,
+            "search.fusion_depth",
+            search.fusion_depth.to_string(),
+            "at least 1",
+        )?;
+        range(
+            search.k_prime >= search.depth,
+            "search.k_prime",
+            search.k_prime.to_string(),
+            "at least `search.depth`",
+        )?;
+        range(
+            search.parent_cap > 0,
+            "search.parent_cap",
+            search.parent_cap.to_string(),
+            "at least 1",
+        )?;
+        range(
+            merge.min_siblings > 0,
+            "merge.min_siblings",
+            merge.min_siblings.to_string(),
+            "at least 1",
+        )?;
         let config = Config { settings };
         config.leaf().check()?;
         Ok(config)
@@ -232,13 +272,15 @@ impl Config {
 
     /// How leaves are cut.
     pub fn leaf(&self) -> LeafConfig {
-        let LeafSettings { target, overlap, levels, keep_whole_tokens, .. } = self.settings.leaf.clone();
+        let LeafSettings { target, overlap, levels, keep_whole_tokens, .. } =
+            self.settings.leaf.clone();
         LeafConfig { target, overlap, levels, keep_whole: keep_whole_tokens }
     }
 
     /// When siblings are merged.
     pub fn merge(&self) -> MergeConfig {
-        let MergeSettings { enabled, min_siblings, ratio, max_merge_tokens, merge_root } = self.settings.merge;
+        let MergeSettings { enabled, min_siblings, ratio, max_merge_tokens, merge_root } =
+            self.settings.merge;
         MergeConfig { enabled, min_siblings, ratio, max_merge_tokens, merge_root }
     }
 
@@ -280,8 +322,10 @@ fn key_of_variable(name: &str) -> Option<String> {
 
 /// Sets `section.key` to a value written as in TOML; what is no TOML value is a text.
 fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), ConfigError> {
-    let (section, name) = key.split_once('.').ok_or_else(|| ConfigError::NoSection { key: key.to_owned() })?;
-    let parsed = format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut t| t.remove("value"));
+    let (section, name) =
+        key.split_once('.').ok_or_else(|| ConfigError::NoSection { key: key.to_owned() })?;
+    let parsed =
+        format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut t| t.remove("value"));
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let section = table.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
     match section {
@@ -350,7 +394,9 @@ impl ConfigError {
     /// What to type.
     pub fn hint(&self) -> &'static str {
         match self {
-            ConfigError::NoPair { .. } | ConfigError::NoSection { .. } => "write `--set search.budget=4000`",
+            ConfigError::NoPair { .. } | ConfigError::NoSection { .. } => {
+                "write `--set search.budget=4000`"
+            }
             _ => "`umbel config show` prints every setting with its value",
         }
     }
@@ -371,7 +417,10 @@ mod tests {
 
     #[test]
     fn later_sources_win() {
-        let environment = [("UMBEL_SEARCH_BUDGET".to_owned(), "7".to_owned()), ("UMBEL_CACHE".to_owned(), "x".to_owned())];
+        let environment = [
+            ("UMBEL_SEARCH_BUDGET".to_owned(), "7".to_owned()),
+            ("UMBEL_CACHE".to_owned(), "x".to_owned()),
+        ];
         let config = Config::load(None, &environment, &["search.depth=5".to_owned()]).unwrap();
         assert_eq!((config.settings().search.budget, config.settings().search.depth), (7, 5));
         let config = Config::load(None, &environment, &["search.budget=9".to_owned()]).unwrap();
@@ -380,7 +429,13 @@ mod tests {
 
     #[test]
     fn values_are_written_as_in_the_file() {
-        let config = load(&["leaf.levels=[1024, 256]", "search.expand=parent", "merge.enabled=false", "embed.model=a/b"]).unwrap();
+        let config = load(&[
+            "leaf.levels=[1024, 256]",
+            "search.expand=parent",
+            "merge.enabled=false",
+            "embed.model=a/b",
+        ])
+        .unwrap();
         assert_eq!(config.leaf().levels, [1024, 256]);
         assert_eq!((config.expansion(), config.merge().enabled), (Expansion::Parent, false));
         assert_eq!(config.settings().embed.model, "a/b");
@@ -399,7 +454,10 @@ mod tests {
 
     #[test]
     fn c17_an_overlap_above_the_leaf_size_names_both_numbers() {
-        check_error("leaf.overlap=200", "`leaf.overlap` is 200, want less than `leaf.target`, which is 200");
+        check_error(
+            "leaf.overlap=200",
+            "`leaf.overlap` is 200, want less than `leaf.target`, which is 200",
+        );
     }
 
     #[test]

@@ -69,7 +69,10 @@ pub struct Engine {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("layout", &self.layout).field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("layout", &self.layout)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
 }
 
@@ -134,14 +137,19 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
         other => other?,
     };
     let catalog = SqliteCatalog::open_read_only(&layout.catalog())?;
-    let dimension = catalog.describe().await?.settings.get("dimension").and_then(|d| d.parse().ok());
+    let dimension =
+        catalog.describe().await?.settings.get("dimension").and_then(|d| d.parse().ok());
     let index = EdgeIndex::open(&layout.index(), &EdgeOptions { dimension })?;
-    let ids: Vec<DocId> = catalog.list().await?.into_iter().filter(|e| e.indexed).map(|e| e.id).collect();
+    let ids: Vec<DocId> =
+        catalog.list().await?.into_iter().filter(|e| e.indexed).map(|e| e.id).collect();
     let (mut found, mut missing) = (0, 0);
     for some in ids.chunks(DOCUMENTS_PER_FLUSH) {
         for stored in catalog.load(some).await?.into_iter().flatten() {
             let stored_records = index.fetch(&stored.leaf_ids).await?;
-            let same = records(&stored).zip(stored_records).filter(|(wanted, got)| got.as_ref() == Some(wanted)).count();
+            let same = records(&stored)
+                .zip(stored_records)
+                .filter(|(wanted, got)| got.as_ref() == Some(wanted))
+                .count();
             found += same;
             missing += stored.leaf_ids.len() - same;
         }
@@ -151,7 +159,8 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
-    let removed = if path.is_dir() { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
+    let removed =
+        if path.is_dir() { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
     match removed {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,
@@ -174,7 +183,10 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let layout = Layout::new(dir);
         let store_lock = lock(&layout)?;
-        let lexical = LexicalEncoder::new(&config.settings().lexical.language, config.settings().leaf.target as u32)?;
+        let lexical = LexicalEncoder::new(
+            &config.settings().lexical.language,
+            config.settings().leaf.target as u32,
+        )?;
         let catalog = SqliteCatalog::open(&layout.catalog())?;
         let agreed = agree(&catalog, &config, embedder.as_deref()).await?;
         let (index, warnings) = open_index(&catalog, &layout, agreed).await?;
@@ -249,7 +261,14 @@ impl Engine {
     }
 
     async fn pending_leaves(&self) -> Result<usize, EngineError> {
-        Ok(self.catalog.list().await?.iter().filter(|entry| !entry.indexed).map(|entry| entry.leaves).sum())
+        Ok(self
+            .catalog
+            .list()
+            .await?
+            .iter()
+            .filter(|entry| !entry.indexed)
+            .map(|entry| entry.leaves)
+            .sum())
     }
 
     /// The points of a document's leaves, and how many vectors were not in the cache.
@@ -285,7 +304,8 @@ impl Engine {
     ) -> Result<(Vec<Vec<f32>>, usize), EngineError> {
         let Some(embedder) = &self.embedder else { return Ok((Vec::new(), 0)) };
         let model = &embedder.describe().model;
-        let hashes: Vec<[u8; 32]> = texts.iter().map(|text| *blake3::hash(text.as_bytes()).as_bytes()).collect();
+        let hashes: Vec<[u8; 32]> =
+            texts.iter().map(|text| *blake3::hash(text.as_bytes()).as_bytes()).collect();
         let cached = self.catalog.cached(model, &hashes).await?;
         let mut known: BTreeMap<[u8; 32], Vec<f32>> = BTreeMap::new();
         let mut missing: BTreeMap<[u8; 32], &str> = BTreeMap::new();
@@ -306,7 +326,8 @@ impl Engine {
             progress(Progress::Embedding(done + at, total));
             let batch: Vec<&str> = step.iter().map(|&(_, text)| text).collect();
             let vectors = embedder.embed_passages(&batch).await?;
-            let made: Vec<([u8; 32], Vec<f32>)> = step.iter().map(|&(hash, _)| hash).zip(vectors).collect();
+            let made: Vec<([u8; 32], Vec<f32>)> =
+                step.iter().map(|&(hash, _)| hash).zip(vectors).collect();
             self.catalog.cache(model, &made).await?;
             known.extend(made);
             at += step.len();
@@ -316,7 +337,10 @@ impl Engine {
     }
 
     /// Documents by id, kept in memory between searches.
-    async fn documents(&self, ids: &[DocId]) -> Result<BTreeMap<DocId, Arc<StoredDocument>>, EngineError> {
+    async fn documents(
+        &self,
+        ids: &[DocId],
+    ) -> Result<BTreeMap<DocId, Arc<StoredDocument>>, EngineError> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
         {
@@ -354,7 +378,10 @@ fn records(stored: &StoredDocument) -> impl Iterator<Item = LeafRecord> {
         node: leaf.node,
         ancestors: tree
             .ancestors(leaf.node)
-            .map(|node| Ancestor { node, children: tree.node(node).map_or(0, |n| n.children.len() as u32) })
+            .map(|node| Ancestor {
+                node,
+                children: tree.node(node).map_or(0, |n| n.children.len() as u32),
+            })
             .collect(),
         cluster: id.into(),
     })
@@ -372,13 +399,20 @@ struct Agreed {
 }
 
 /// Compares what the store was made with to what the caller brings, and writes it down for a new one.
-async fn agree(catalog: &dyn Catalog, config: &Config, embedder: Option<&dyn Embedder>) -> Result<Agreed, EngineError> {
+async fn agree(
+    catalog: &dyn Catalog,
+    config: &Config,
+    embedder: Option<&dyn Embedder>,
+) -> Result<Agreed, EngineError> {
     let info = catalog.describe().await?;
     let language = &config.settings().lexical.language;
     let setting = |key: &str| info.settings.get(key).map(String::as_str).unwrap_or_default();
     let is_new = !info.settings.contains_key("model");
     if !is_new && setting("language") != language {
-        return Err(EngineError::Language { wanted: setting("language").to_owned(), got: language.clone() });
+        return Err(EngineError::Language {
+            wanted: setting("language").to_owned(),
+            got: language.clone(),
+        });
     }
     let wanted = setting("model");
     let dimension = embedder.map(|embedder| embedder.describe().dimension);
@@ -388,33 +422,56 @@ async fn agree(catalog: &dyn Catalog, config: &Config, embedder: Option<&dyn Emb
         }
         Some(got) if wanted.is_empty() => {
             let dimension = dimension.unwrap_or_default();
-            catalog.set(&[("model", got), ("dimension", &dimension.to_string()), ("language", language)]).await?;
-            Ok(Agreed { dimension: Some(dimension), rebuild: true, gained_vectors: info.documents > 0 })
+            catalog
+                .set(&[
+                    ("model", got),
+                    ("dimension", &dimension.to_string()),
+                    ("language", language),
+                ])
+                .await?;
+            Ok(Agreed {
+                dimension: Some(dimension),
+                rebuild: true,
+                gained_vectors: info.documents > 0,
+            })
         }
         None if is_new => {
             catalog.set(&[("model", ""), ("dimension", ""), ("language", language)]).await?;
             Ok(Agreed { dimension: None, rebuild: true, gained_vectors: false })
         }
-        _ => Ok(Agreed { dimension: setting("dimension").parse().ok(), rebuild: false, gained_vectors: false }),
+        _ => Ok(Agreed {
+            dimension: setting("dimension").parse().ok(),
+            rebuild: false,
+            gained_vectors: false,
+        }),
     }
 }
 
 /// Opens the index; builds it anew where it is damaged, or does not hold what the catalog says it does.
-async fn open_index(catalog: &dyn Catalog, layout: &Layout, agreed: Agreed) -> Result<(EdgeIndex, Vec<String>), EngineError> {
+async fn open_index(
+    catalog: &dyn Catalog,
+    layout: &Layout,
+    agreed: Agreed,
+) -> Result<(EdgeIndex, Vec<String>), EngineError> {
     let mut warnings = Vec::new();
     let path = layout.index();
     let options = EdgeOptions { dimension: agreed.dimension };
     if !agreed.rebuild {
         match EdgeIndex::open(&path, &options) {
             Ok(index) => {
-                let settled: usize = catalog.list().await?.iter().filter(|e| e.indexed).map(|e| e.leaves).sum();
+                let settled: usize =
+                    catalog.list().await?.iter().filter(|e| e.indexed).map(|e| e.leaves).sum();
                 if index.describe().await?.points >= settled {
                     return Ok((index, warnings));
                 }
-                warnings.push("the index had lost leaves and was built anew from the catalog".to_owned());
+                warnings.push(
+                    "the index had lost leaves and was built anew from the catalog".to_owned(),
+                );
             }
             Err(IndexError::Corrupt { source, .. }) => {
-                warnings.push(format!("the index was damaged and was built anew from the catalog: {source}"));
+                warnings.push(format!(
+                    "the index was damaged and was built anew from the catalog: {source}"
+                ));
             }
             Err(error) => return Err(error.into()),
         }
@@ -503,7 +560,9 @@ pub enum EngineError {
         similar: Vec<String>,
     },
     /// A span that is not in its document.
-    #[error("`{name}` has no span {start}..{end}: its text has {len} bytes, and a span starts and ends between characters")]
+    #[error(
+        "`{name}` has no span {start}..{end}: its text has {len} bytes, and a span starts and ends between characters"
+    )]
     NoSpan {
         /// The document.
         name: String,

@@ -61,7 +61,8 @@ pub fn decode(bytes: Vec<u8>) -> Result<String, ReadError> {
     if let Some(offset) = bytes.iter().position(|&byte| byte == 0) {
         return Err(ReadError::Binary { offset });
     }
-    String::from_utf8(bytes).map_err(|error| ReadError::Encoding { offset: error.utf8_error().valid_up_to() })
+    String::from_utf8(bytes)
+        .map_err(|error| ReadError::Encoding { offset: error.utf8_error().valid_up_to() })
 }
 
 /// Builds the document of a text. Never fails: what is odd becomes a warning.
@@ -76,7 +77,8 @@ pub fn document(
     limit: Option<&dyn EmbedLimit>,
 ) -> Document {
     let mut warnings = Vec::new();
-    let front = if format == Format::Markdown { front_matter(&text) } else { FrontMatter::none(&text) };
+    let front =
+        if format == Format::Markdown { front_matter(&text) } else { FrontMatter::none(&text) };
     warnings.extend(front.warning);
     let body = Span::new(front.body_start, text.len());
     let outline = parse(&text, body, format);
@@ -104,7 +106,11 @@ struct FrontMatter {
 
 impl FrontMatter {
     fn none(text: &str) -> FrontMatter {
-        FrontMatter { body_start: if text.starts_with('\u{feff}') { 3 } else { 0 }, title: None, warning: None }
+        FrontMatter {
+            body_start: if text.starts_with('\u{feff}') { 3 } else { 0 },
+            title: None,
+            warning: None,
+        }
     }
 }
 
@@ -124,9 +130,12 @@ fn front_matter(text: &str) -> FrontMatter {
         if content == fence || (fence == "---" && content == "...") {
             return match title_of(slice(text, Span::new(first.end, line.start)), fence) {
                 Ok(title) => FrontMatter { body_start: line.end, title, warning: None },
-                Err(reason) => {
-                    FrontMatter { warning: Some(format!("front matter does not parse and was read as text: {reason}")), ..none }
-                }
+                Err(reason) => FrontMatter {
+                    warning: Some(format!(
+                        "front matter does not parse and was read as text: {reason}"
+                    )),
+                    ..none
+                },
             };
         }
         at = line.end;
@@ -137,7 +146,8 @@ fn front_matter(text: &str) -> FrontMatter {
 /// The title in front matter that parses as a mapping.
 fn title_of(front: &str, fence: &str) -> Result<Option<String>, String> {
     let value: serde_json::Value = if fence == "+++" {
-        let table: toml::Table = front.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+        let table: toml::Table =
+            front.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
         serde_json::to_value(table).map_err(|error| error.to_string())?
     } else if front.trim().is_empty() {
         return Ok(None);
@@ -146,7 +156,9 @@ fn title_of(front: &str, fence: &str) -> Result<Option<String>, String> {
     };
     let Some(mapping) = value.as_object() else { return Err("it is not a mapping".to_owned()) };
     Ok(match mapping.get("title") {
-        Some(serde_json::Value::String(title)) => Some(title.trim().to_owned()).filter(|title| !title.is_empty()),
+        Some(serde_json::Value::String(title)) => {
+            Some(title.trim().to_owned()).filter(|title| !title.is_empty())
+        }
         Some(serde_json::Value::Number(number)) => Some(number.to_string()),
         _ => None,
     })
@@ -164,7 +176,8 @@ mod tests {
     /// Title, and what the leaves hold.
     fn check(text: &str, title: &str, leaves: &[&str]) {
         let document = read(text);
-        let found: Vec<_> = document.tree.leaves.iter().map(|leaf| slice(&document.text, leaf.span)).collect();
+        let found: Vec<_> =
+            document.tree.leaves.iter().map(|leaf| slice(&document.text, leaf.span)).collect();
         assert_eq!((document.title.as_str(), found.as_slice()), (title, leaves), "{text:?}");
         assert_eq!(document.text, text);
     }

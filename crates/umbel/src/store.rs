@@ -81,18 +81,31 @@ pub fn lock(layout: &Layout) -> Result<StoreLock, StoreError> {
     let unusable = |source| StoreError::Unusable { dir: layout.dir.clone(), source };
     fs_err::create_dir_all(&layout.dir).map_err(unusable)?;
     let path = layout.lock();
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(unusable)?;
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
             let read = file.read_to_string(&mut pid);
-            let pid = if read.is_ok() && !pid.trim().is_empty() { pid.trim().to_owned() } else { "unknown".to_owned() };
+            let pid = if read.is_ok() && !pid.trim().is_empty() {
+                pid.trim().to_owned()
+            } else {
+                "unknown".to_owned()
+            };
             return Err(StoreError::Held { dir: layout.dir.clone(), pid });
         }
         Err(TryLockError::Error(source)) => return Err(unusable(source)),
     }
-    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{}", std::process::id())).map_err(unusable)?;
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| write!(file, "{}", std::process::id()))
+        .map_err(unusable)?;
     Ok(StoreLock { _file: file })
 }
 

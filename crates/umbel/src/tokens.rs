@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn known_counts() {
-        let check = |text: &str, tokens: usize| assert_eq!(O200k::new().count(text), tokens, "{text:?}");
+        let check =
+            |text: &str, tokens: usize| assert_eq!(O200k::new().count(text), tokens, "{text:?}");
         check("", 0);
         check("hello world", 2);
         check("hello\n\n  world", 4);

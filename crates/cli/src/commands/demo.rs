@@ -21,17 +21,17 @@ const QUESTIONS: [Question; 3] = [
     Question {
         shows: "one small leaf holds the answer",
         query: "Can somebody return frozen goods?",
-        sets: &["search.budget=250"],
+        sets: &["search.budget=150"],
     },
     Question {
         shows: "enough siblings were found, so their section is delivered whole",
         query: "When are failed webhook events retried, in what order do events arrive, and when is a failing endpoint disabled?",
-        sets: &["search.budget=900"],
+        sets: &["search.budget=600"],
     },
     Question {
-        shows: "the section around the hit is long, so it is cropped around the evidence",
+        shows: "the text around the hit is long, so it is cropped around the evidence (a cap of 300 tokens)",
         query: "A door seal lets go in one place: how do I check it, and when must it be replaced?",
-        sets: &["search.budget=900", "search.expand=parent", "merge.enabled=false"],
+        sets: &["search.budget=320", "search.expand=parent", "search.parent_cap=300"],
     },
 ];
 
@@ -55,17 +55,30 @@ pub(crate) async fn run(args: &Args, demo: &args::Demo, output: &Output) -> anyh
     for (at, question) in QUESTIONS.iter().enumerate() {
         let flags: Vec<String> = question.sets.iter().map(|&set| set.to_owned()).collect();
         let config = configuration(args, &flags)?;
-        let request = SearchRequest { query: question.query.to_owned(), limit: Some(1), config };
+        let request = SearchRequest { query: question.query.to_owned(), limit: None, config };
         let response = engine.search(&request).await?;
         if output.is_json() {
             output.json(&wire::search(&response))?;
         } else {
-            output.line(format!("\n── {} of {}: {} ──\n? {}\n", at + 1, QUESTIONS.len(), question.shows, question.query));
+            let asked = format!(
+                "umbel search \"{}\" --explain --set {}",
+                question.query,
+                question.sets.join(" --set ")
+            );
+            output.line(format!(
+                "\n── {} of {}: {} ──\n{asked}\n",
+                at + 1,
+                QUESTIONS.len(),
+                question.shows
+            ));
             output.text(&explain::answer(&response, true));
         }
     }
     if !output.is_json() {
-        output.line(format!("\nask your own: umbel --store {} search \"…\" --explain", store.display()));
+        output.line(format!(
+            "\nask your own: umbel --store {} search \"…\" --explain",
+            store.display()
+        ));
     }
     Ok(0)
 }
@@ -76,5 +89,7 @@ fn samples() -> anyhow::Result<PathBuf> {
     let places = [PathBuf::from("samples"), built];
     let found = places.into_iter().find(|place| place.join("docs").is_dir());
     let found = found.and_then(|place| fs_err::canonicalize(place).ok());
-    found.ok_or_else(|| usage("the sample corpus is not here", "run `umbel demo` in a clone of the repository"))
+    found.ok_or_else(|| {
+        usage("the sample corpus is not here", "run `umbel demo` in a clone of the repository")
+    })
 }

@@ -18,10 +18,16 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
     let config = configuration(args, &[]);
     let mut findings = vec![
         Finding { what: "version", state: Ok(env!("CARGO_PKG_VERSION").to_owned()) },
-        Finding { what: "configuration", state: config.as_ref().map(|c| c.hash()).map_err(|e| format!("{e:#}")) },
+        Finding {
+            what: "configuration",
+            state: config.as_ref().map(|c| c.hash()).map_err(|e| format!("{e:#}")),
+        },
     ];
     let config = config.unwrap_or_default();
-    findings.push(Finding { what: "model", state: model(&config.settings().embed.model).map_err(|e| format!("{e:#}")) });
+    findings.push(Finding {
+        what: "model",
+        state: model(&config.settings().embed.model).map_err(|e| format!("{e:#}")),
+    });
     let store = match peek(&args.store).await {
         Ok(info) => Ok(format!(
             "{} documents, {} leaves, {} to be applied, vectors: {}",
@@ -35,7 +41,9 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
     findings.push(Finding { what: "store", state: store });
     findings.push(Finding {
         what: "cores",
-        state: std::thread::available_parallelism().map(|n| n.to_string()).map_err(|error| error.to_string()),
+        state: std::thread::available_parallelism()
+            .map(|n| n.to_string())
+            .map_err(|error| error.to_string()),
     });
     let broken = findings.iter().any(|finding| finding.state.is_err());
     if output.is_json() {

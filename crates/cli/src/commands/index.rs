@@ -9,7 +9,10 @@ use umbel::engine::{Engine, EngineError, peek, wipe};
 
 pub(crate) async fn run(args: &Args, index: &args::Index, output: &Output) -> anyhow::Result<u8> {
     if index.source.is_some() && index.paths.len() > 1 {
-        return Err(usage("`--source` names one source, got several paths", "give one path, or leave `--source` out"));
+        return Err(usage(
+            "`--source` names one source, got several paths",
+            "give one path, or leave `--source` out",
+        ));
     }
     for path in &index.paths {
         if !path.exists() {
@@ -26,8 +29,11 @@ pub(crate) async fn run(args: &Args, index: &args::Index, output: &Output) -> an
     for warning in engine.warnings() {
         output.warning(warning);
     }
-    let requests: Vec<IngestRequest> =
-        index.paths.iter().map(|path| IngestRequest { path: path.clone(), source: index.source.clone() }).collect();
+    let requests: Vec<IngestRequest> = index
+        .paths
+        .iter()
+        .map(|path| IngestRequest { path: path.clone(), source: index.source.clone() })
+        .collect();
     let report = engine.ingest(&requests, &|progress| bar.show(progress)).await?;
     drop(bar);
     print(&report, output)?;
@@ -57,7 +63,11 @@ pub(crate) fn print(report: &IngestReport, output: &Output) -> anyhow::Result<()
     ));
     let others: Vec<_> = report.skipped.iter().filter(|skipped| !skipped.broken).collect();
     if let Some(first) = others.first() {
-        output.line(format!("{} files of other formats skipped, as `{}` (`--json` lists them)", others.len(), first.path));
+        output.line(format!(
+            "{} files of other formats skipped, as `{}` (`--json` lists them)",
+            others.len(),
+            first.path
+        ));
     }
     if report.documents == 0 {
         output.warning("no document was found: `*.md`, `*.markdown` and `*.txt` are read");
@@ -65,10 +75,16 @@ pub(crate) fn print(report: &IngestReport, output: &Output) -> anyhow::Result<()
     Ok(())
 }
 
-pub(crate) async fn remove(args: &Args, remove: &args::Remove, output: &Output) -> anyhow::Result<u8> {
+pub(crate) async fn remove(
+    args: &Args,
+    remove: &args::Remove,
+    output: &Output,
+) -> anyhow::Result<u8> {
     peek(&args.store).await?;
     let bar = output.progress();
-    let engine = Engine::open(&args.store, configuration(args, &[])?, None, &|progress| bar.show(progress)).await?;
+    let engine =
+        Engine::open(&args.store, configuration(args, &[])?, None, &|progress| bar.show(progress))
+            .await?;
     let removed = engine.remove(&remove.name, &|progress| bar.show(progress)).await?;
     if output.is_json() {
         output.json(&serde_json::json!({ "removed": removed }))?;

@@ -60,7 +60,10 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
     };
     let (name, span) = citation(name);
     if span.is_some() {
-        return Err(usage("a tree is that of a whole document", format!("write `umbel tree {name}`")));
+        return Err(usage(
+            "a tree is that of a whole document",
+            format!("write `umbel tree {name}`"),
+        ));
     }
     let stored = inspector.document(name).await?;
     let document = &stored.document;
@@ -95,7 +98,11 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
 
 fn print_node(tree: &Tree, at: u32, depth: usize, output: &Output) {
     let Some(node) = tree.node(at) else { return };
-    let heading = node.path.last().and_then(|&at| tree.headings.get(at as usize)).map_or("", |h| h.text.as_str());
+    let heading = node
+        .path
+        .last()
+        .and_then(|&at| tree.headings.get(at as usize))
+        .map_or("", |h| h.text.as_str());
     output.line(format!(
         "{:indent$}{} {}  {} tokens  {heading}",
         "",
@@ -116,8 +123,10 @@ pub(crate) async fn check(args: &Args, output: &Output) -> anyhow::Result<u8> {
     let index = check_index(&args.store).await?;
     let index_problems = index.map_or(0, |index| index.missing + index.unknown);
     if output.is_json() {
-        let rows = findings.iter().map(|f| serde_json::json!({ "doc": f.document, "problem": f.problem }));
-        let index = index.map(|index| serde_json::json!({ "missing": index.missing, "unknown": index.unknown }));
+        let rows =
+            findings.iter().map(|f| serde_json::json!({ "doc": f.document, "problem": f.problem }));
+        let index = index
+            .map(|index| serde_json::json!({ "missing": index.missing, "unknown": index.unknown }));
         output.json(&serde_json::json!({
             "documents": info.documents,
             "leaves": info.leaves,
@@ -162,7 +171,12 @@ pub(crate) async fn stats(args: &Args, output: &Output) -> anyhow::Result<u8> {
 
 fn print_stats(stats: &Stats, output: &Output) {
     for (source, documents) in &stats.sources {
-        output.line(format!("source {}: {} documents in {}", source.name, number(*documents), source.root.display()));
+        output.line(format!(
+            "source {}: {} documents in {}",
+            source.name,
+            number(*documents),
+            source.root.display()
+        ));
     }
     output.line(format!(
         "{} documents, {} tokens, {} leaves; vectors: {}",
@@ -172,9 +186,20 @@ fn print_stats(stats: &Stats, output: &Output) {
         stats.model.as_deref().unwrap_or("none, searched by words only")
     ));
     let row = |name: &str, d: Distribution| {
-        format!("{name:<14} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6}", number(d.n), d.min, d.p10, d.p50, d.p90, d.max)
+        format!(
+            "{name:<14} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6}",
+            number(d.n),
+            d.min,
+            d.p10,
+            d.p50,
+            d.p90,
+            d.max
+        )
     };
-    output.line(format!("\n{:<14} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6}", "tokens", "chunks", "min", "p10", "p50", "p90", "max"));
+    output.line(format!(
+        "\n{:<14} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6}",
+        "tokens", "chunks", "min", "p10", "p50", "p90", "max"
+    ));
     output.line(row("before merging", stats.before_merge));
     output.line(row("leaves", stats.leaf_tokens));
     output.line(format!("\n{:<10} {:<30} {}", "tokens", "before merging", "leaves"));
@@ -183,7 +208,8 @@ fn print_stats(stats: &Stats, output: &Output) {
         "\nempty bodies: {}; leaves across top-level sections: {}; documents of headings only: {}; documents with warnings: {}",
         stats.empty_bodies, stats.across_top_level, stats.heading_only, stats.documents_with_warnings
     ));
-    let branching: Vec<String> = stats.children_per_parent.iter().map(|(n, count)| format!("{n}:{count}")).collect();
+    let branching: Vec<String> =
+        stats.children_per_parent.iter().map(|(n, count)| format!("{n}:{count}")).collect();
     output.line(format!("children per parent: {}", branching.join(" ")));
     if let Some(share) = stats.satisfiable_share {
         output.line(format!("the merge rule can fire for {:.1} % of the parents", share * 100.0));
@@ -195,7 +221,8 @@ fn print_stats(stats: &Stats, output: &Output) {
 
 /// Two histograms side by side, to one scale.
 fn histograms(before: &Histogram, after: &Histogram, output: &Output) {
-    let most = before.0.iter().chain(&after.0).map(|(_, count)| *count).max().unwrap_or_default().max(1);
+    let most =
+        before.0.iter().chain(&after.0).map(|(_, count)| *count).max().unwrap_or_default().max(1);
     let bar = |count: usize| {
         let length = (count * 20).div_ceil(most);
         format!("{} {}", "█".repeat(length), if count == 0 { String::new() } else { number(count) })

@@ -26,7 +26,10 @@ pub(crate) fn run(args: &Args, model: &args::Model, output: &Output) -> anyhow::
             "folder": folder.display().to_string(),
         }))?;
     } else {
-        output.line(format!("{}: {} dimensions, texts of up to {} tokens", info.model, info.dimension, info.max_tokens));
+        output.line(format!(
+            "{}: {} dimensions, texts of up to {} tokens",
+            info.model, info.dimension, info.max_tokens
+        ));
         output.line(format!("in {}", folder.display()));
     }
     Ok(0)

@@ -9,14 +9,19 @@ use umbel::engine::search::SearchRequest;
 
 pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> anyhow::Result<u8> {
     if search.query.trim().is_empty() {
-        return Err(usage("the question is empty", "write `umbel search \"how are refunds paid out\"`"));
+        return Err(usage(
+            "the question is empty",
+            "write `umbel search \"how are refunds paid out\"`",
+        ));
     }
     let budget = search.budget.map(|budget| format!("search.budget={budget}"));
     let expand = search.expand.as_ref().map(|expand| format!("search.expand=\"{expand}\""));
     let flags: Vec<String> = budget.into_iter().chain(expand).collect();
     let config = configuration(args, &flags)?;
     let engine = open_for_search(args, &config, output).await?;
-    let response = engine.search(&SearchRequest { query: search.query.clone(), limit: search.limit, config }).await?;
+    let response = engine
+        .search(&SearchRequest { query: search.query.clone(), limit: search.limit, config })
+        .await?;
     if output.is_json() {
         output.json(&wire::search(&response))?;
     } else {

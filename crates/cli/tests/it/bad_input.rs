@@ -25,7 +25,11 @@ fn a_missing_path() {
 fn a_word_that_is_no_command() {
     let place = Place::new();
     let ran = place.run(&["serch"]).code(2);
-    assert!(ran.stderr().contains("error: ") && ran.stderr().contains("search"), "{}", ran.stderr());
+    assert!(
+        ran.stderr().contains("error: ") && ran.stderr().contains("search"),
+        "{}",
+        ran.stderr()
+    );
 }
 
 #[test]
@@ -36,7 +40,14 @@ fn an_empty_question() {
 #[test]
 fn no_store() {
     let place = Place::new();
-    for command in [&["search", "x"][..], &["stats"], &["check"], &["tree"], &["show", "a.md"], &["remove", "a.md"]] {
+    for command in [
+        &["search", "x"][..],
+        &["stats"],
+        &["check"],
+        &["tree"],
+        &["show", "a.md"],
+        &["remove", "a.md"],
+    ] {
         place.run(command).fails(3, "there is no store in `.umbel`");
     }
 }
@@ -46,7 +57,11 @@ fn binary_files_and_other_encodings_are_skipped_with_a_warning() {
     let place = Place::indexed(&[PAGE]);
     place.write("docs/binary.md", b"\x00\x01");
     place.write("docs/latin.txt", b"caf\xe9");
-    place.run(&["index", "docs", "--lexical"]).succeeds().warns("`binary.md`: is a binary file").warns("`latin.txt`: is not UTF-8 (byte 3)");
+    place
+        .run(&["index", "docs", "--lexical"])
+        .succeeds()
+        .warns("`binary.md`: is a binary file")
+        .warns("`latin.txt`: is not UTF-8 (byte 3)");
     usable(&place);
 }
 
@@ -72,7 +87,8 @@ fn a_corrupt_catalog_is_named_and_can_be_rebuilt() {
     for damage in [&b"not a database, but long enough to be read as one"[..], b""] {
         let place = Place::indexed(&[PAGE]);
         for suffix in ["-wal", "-shm"] {
-            let _ = fs_err::remove_file(place.path().join(format!(".umbel/catalog.sqlite{suffix}")));
+            let _ =
+                fs_err::remove_file(place.path().join(format!(".umbel/catalog.sqlite{suffix}")));
         }
         place.write(".umbel/catalog.sqlite", damage);
         place.run(&["search", "otter"]).fails(3, "cannot be read");
@@ -116,8 +132,12 @@ fn a_store_of_another_version() {
 #[test]
 fn a_store_of_another_language() {
     let place = Place::indexed(&[PAGE]);
-    place.run(&["index", "docs", "--lexical", "--set", "lexical.language=german"]).fails(3, "stemmed as `english`, got `german`");
-    place.run(&["index", "docs", "--lexical", "--set", "lexical.language=klingon"]).fails(2, "klingon");
+    place
+        .run(&["index", "docs", "--lexical", "--set", "lexical.language=german"])
+        .fails(3, "stemmed as `english`, got `german`");
+    place
+        .run(&["index", "docs", "--lexical", "--set", "lexical.language=klingon"])
+        .fails(2, "klingon");
     usable(&place);
 }
 
@@ -131,9 +151,14 @@ fn a_store_of_another_model() {
     let copy = place.path().join("other-model");
     fs_err::create_dir_all(copy.join("1_Pooling")).unwrap();
     let from = Path::new(text(&folder, "/folder"));
-    for file in walk(from).iter().filter(|file| file.file_name().is_some_and(|name| name != "manifest.json")) {
+    for file in walk(from)
+        .iter()
+        .filter(|file| file.file_name().is_some_and(|name| name != "manifest.json"))
+    {
         let to = copy.join(file.strip_prefix(from).unwrap());
-        if to.parent().is_some_and(Path::is_dir) && !to.file_name().unwrap().to_string_lossy().starts_with('.') {
+        if to.parent().is_some_and(Path::is_dir)
+            && !to.file_name().unwrap().to_string_lossy().starts_with('.')
+        {
             fs_err::hard_link(file, &to).or_else(|_| fs_err::copy(file, &to).map(|_| ())).unwrap();
         }
     }
@@ -174,7 +199,8 @@ fn no_model_and_no_network() {
 /// A command as another user than root, to whom permissions apply; `None` where the test is run by another user already
 /// and the command is ready as it is.
 fn as_other_user(place: &Place, args: &[&str]) -> Command {
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.starts_with(b"0\n"));
+    let is_root =
+        Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.starts_with(b"0\n"));
     if !is_root {
         return place.command(args);
     }
@@ -226,7 +252,8 @@ fn no_space_left() {
     let place = Place::new();
     let disk = place.path().join("disk");
     fs_err::create_dir_all(&disk).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256m", "tmpfs"]).arg(&disk).output();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=256m", "tmpfs"]).arg(&disk).output();
     if !mounted.is_ok_and(|out| out.status.success()) {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;
@@ -239,9 +266,17 @@ fn no_space_left() {
         // Fill the disk but for a little, or wholly.
         let free = free_kib(&disk).saturating_sub(left_kib);
         let filler = disk.join(format!("filler-{left_kib}"));
-        let _ = Command::new("dd").args(["if=/dev/zero", "bs=1024"]).arg(format!("of={}", filler.display())).arg(format!("count={free}")).output();
+        let _ = Command::new("dd")
+            .args(["if=/dev/zero", "bs=1024"])
+            .arg(format!("of={}", filler.display()))
+            .arg(format!("count={free}"))
+            .output();
         let ran = place.run(&["--store", "disk/store", "index", "docs", "--lexical"]).code(3);
-        assert!(ran.stderr().contains("error: ") && ran.stderr().contains("hint: "), "{}", ran.stderr());
+        assert!(
+            ran.stderr().contains("error: ") && ran.stderr().contains("hint: "),
+            "{}",
+            ran.stderr()
+        );
         assert!(!ran.stderr().contains("panicked"), "{}", ran.stderr());
     }
     place.run(&["--store", "disk/store", "tree", "a.md"]).succeeds();
@@ -273,7 +308,11 @@ fn a_reader_that_goes_away_is_no_error() {
     let report = place.run(&["index", "docs", "--lexical", "--json"]).succeeds().json();
     assert!(list(&report, "/skipped").is_empty());
     let mut command = place.command(&["tree"]);
-    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));

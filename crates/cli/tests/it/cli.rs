@@ -92,8 +92,15 @@ impl Ran {
     pub(crate) fn fails(self, code: i32, words: &str) -> Ran {
         let ran = self.code(code);
         let errors = ran.stderr();
-        assert!(errors.lines().any(|line| line.starts_with("error: ") && line.contains(words)), "{errors}");
-        assert_eq!(errors.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{errors}");
+        assert!(
+            errors.lines().any(|line| line.starts_with("error: ") && line.contains(words)),
+            "{errors}"
+        );
+        assert_eq!(
+            errors.lines().filter(|line| line.starts_with("error: ")).count(),
+            1,
+            "{errors}"
+        );
         assert!(errors.lines().any(|line| line.starts_with("hint: ")), "no hint: {errors}");
         ran
     }
@@ -102,7 +109,10 @@ impl Ran {
     #[track_caller]
     pub(crate) fn warns(self, words: &str) -> Ran {
         let errors = self.stderr();
-        assert!(errors.lines().any(|line| line.starts_with("warning: ") && line.contains(words)), "{errors}");
+        assert!(
+            errors.lines().any(|line| line.starts_with("warning: ") && line.contains(words)),
+            "{errors}"
+        );
         self
     }
 
@@ -110,7 +120,10 @@ impl Ran {
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         let out = self.stdout();
-        let line = out.lines().last().unwrap_or_else(|| panic!("umbel {} printed nothing: {}", self.line, self.stderr()));
+        let line = out
+            .lines()
+            .last()
+            .unwrap_or_else(|| panic!("umbel {} printed nothing: {}", self.line, self.stderr()));
         serde_json::from_str(line).unwrap()
     }
 }
@@ -132,10 +145,16 @@ pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 
 /// A text inside JSON.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no text at {pointer} in {value}"))
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_else(|| panic!("no text at {pointer} in {value}"))
 }
 
 /// A whole number inside JSON.
 pub(crate) fn number(value: &Value, pointer: &str) -> u64 {
-    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no number at {pointer} in {value}"))
+    value
+        .pointer(pointer)
+        .and_then(Value::as_u64)
+        .unwrap_or_else(|| panic!("no number at {pointer} in {value}"))
 }

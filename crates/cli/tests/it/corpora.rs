@@ -24,7 +24,10 @@ fn all_1759_files_of_three_corpora_keep_every_promise() {
     assert!(number(&stats, "/leaf_tokens/max") <= 200);
     assert!(number(&stats, "/before_merge/chunks") > 0);
 
-    let found = place.run(&["search", "how do I limit the memory that keys use", "--json"]).succeeds().json();
+    let found = place
+        .run(&["search", "how do I limit the memory that keys use", "--json"])
+        .succeeds()
+        .json();
     let sources = list(&stats, "/sources");
     for passage in list(&found, "/context/passages") {
         let doc = text(passage, "/doc");
@@ -49,12 +52,18 @@ fn the_samples_are_judged_by_spans_that_hold_their_answers() {
         for span in list(&question, "/relevant") {
             let page = fs_err::read_to_string(samples.join(text(span, "/doc"))).unwrap();
             let range = number(span, "/start") as usize..number(span, "/end") as usize;
-            let piece = page.get(range).unwrap_or_else(|| panic!("{} cuts a character", text(&question, "/id")));
+            let piece = page
+                .get(range)
+                .unwrap_or_else(|| panic!("{} cuts a character", text(&question, "/id")));
             assert_eq!(piece.trim(), piece);
             evidence.push_str(piece);
         }
         for answer in list(&question, "/answers") {
-            assert!(evidence.contains(answer.as_str().unwrap()), "{}: {answer}", text(&question, "/id"));
+            assert!(
+                evidence.contains(answer.as_str().unwrap()),
+                "{}: {answer}",
+                text(&question, "/id")
+            );
         }
         count += 1;
         siblings += usize::from(text(&question, "/kind") == "siblings");

@@ -9,7 +9,8 @@ struct Random(u64);
 
 impl Random {
     fn new() -> Random {
-        let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let seed =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
         eprintln!("seed: {seed}");
         Random(seed | 1)
     }
@@ -24,8 +25,14 @@ impl Random {
 }
 
 fn page(n: usize, version: usize) -> String {
-    let sections: String =
-        (0..6).map(|k| format!("## Section {k}\n\n{}\n\n", format!("Word{n}x{k}v{version} is here. ").repeat(20))).collect();
+    let sections: String = (0..6)
+        .map(|k| {
+            format!(
+                "## Section {k}\n\n{}\n\n",
+                format!("Word{n}x{k}v{version} is here. ").repeat(20)
+            )
+        })
+        .collect();
     format!("# Page {n}\n\n{sections}")
 }
 
@@ -61,10 +68,19 @@ fn killing_index_at_random_moments_loses_nothing_committed() {
         // The catalog alone keeps every promise before anything is repaired.
         let stats = place.run(&["stats", "--json"]).succeeds().json();
         let documents = number(&stats, "/documents");
-        assert!(documents >= committed, "round {round}: {documents} documents, {committed} were committed before");
+        assert!(
+            documents >= committed,
+            "round {round}: {documents} documents, {committed} were committed before"
+        );
         committed = documents;
         let check = place.run(&["check", "--json"]).json();
-        assert!(check.pointer("/violations").and_then(serde_json::Value::as_array).is_some_and(Vec::is_empty), "{check}");
+        assert!(
+            check
+                .pointer("/violations")
+                .and_then(serde_json::Value::as_array)
+                .is_some_and(Vec::is_empty),
+            "{check}"
+        );
     }
     let report = place.run(&["index", "docs", "--lexical", "--json"]).succeeds().json();
     assert_eq!(number(&report, "/documents"), documents as u64);
@@ -78,7 +94,8 @@ fn killing_index_at_random_moments_loses_nothing_committed() {
     fresh.run(&["index", "docs", "--lexical"]).succeeds();
     for n in [0, 77, 149] {
         let page = fs_err::read_to_string(place.path().join(format!("docs/{n}.md"))).unwrap();
-        let query = page.split_whitespace().find(|word| word.starts_with(&format!("Word{n}x3v"))).unwrap();
+        let query =
+            page.split_whitespace().find(|word| word.starts_with(&format!("Word{n}x3v"))).unwrap();
         let context = |place: &Place| place.run(&["search", query, "--json"]).succeeds().json();
         let (found, wanted) = (context(&place), context(&fresh));
         assert_eq!(texts(&found), texts(&wanted), "{query}");

@@ -4,7 +4,8 @@ use super::cli::{Place, list, number, text};
 use std::path::Path;
 
 const BILLING: &str = "# Billing\n\n## Invoices\n\nInvoices are sent on the first of a month.\n\n## Licence\n\nUse it freely.\n";
-const GUIDE: &str = "# Guide\n\n## Start\n\nPress the green button to start.\n\n## Licence\n\nUse it freely.\n";
+const GUIDE: &str =
+    "# Guide\n\n## Start\n\nPress the green button to start.\n\n## Licence\n\nUse it freely.\n";
 
 #[test]
 fn a_passage_is_the_bytes_of_its_file() {
@@ -14,16 +15,25 @@ fn a_passage_is_the_bytes_of_its_file() {
     let bytes = fs_err::read(place.path().join("docs").join(text(passage, "/doc"))).unwrap();
     let span = number(passage, "/span/start") as usize..number(passage, "/span/end") as usize;
     assert_eq!(text(passage, "/text").as_bytes(), &bytes[span]);
-    assert_eq!(text(passage, "/text"), "# Billing\n\n## Invoices\n\nInvoices are sent on the first of a month.");
+    assert_eq!(
+        text(passage, "/text"),
+        "# Billing\n\n## Invoices\n\nInvoices are sent on the first of a month."
+    );
     assert_eq!(list(passage, "/heading_path"), ["Billing", "Invoices"]);
     assert!(number(&found, "/context/tokens") <= number(&found, "/context/budget"));
 }
 
 #[test]
 fn l9_a_document_of_one_line_comes_back_unchanged() {
-    let place = Place::indexed(&[("billing.md", BILLING), ("note.md", "The spare key hangs behind the fuse box.\n")]);
+    let place = Place::indexed(&[
+        ("billing.md", BILLING),
+        ("note.md", "The spare key hangs behind the fuse box.\n"),
+    ]);
     for expand in ["none", "parent"] {
-        let found = place.run(&["search", "spare key fuse box", "--expand", expand, "--json"]).succeeds().json();
+        let found = place
+            .run(&["search", "spare key fuse box", "--expand", expand, "--json"])
+            .succeeds()
+            .json();
         let passage = &list(&found, "/context/passages")[0];
         assert_eq!(text(passage, "/text"), "The spare key hangs behind the fuse box.");
         assert_eq!(text(passage, "/kind"), "leaf");
@@ -34,7 +44,8 @@ fn l9_a_document_of_one_line_comes_back_unchanged() {
 fn l10_the_same_section_in_two_files_is_cited_from_each() {
     let place = Place::indexed(&[("billing.md", BILLING), ("guide.md", GUIDE)]);
     let found = place.run(&["search", "licence use freely", "--json"]).succeeds().json();
-    let docs: Vec<&str> = list(&found, "/context/passages").iter().map(|passage| text(passage, "/doc")).collect();
+    let docs: Vec<&str> =
+        list(&found, "/context/passages").iter().map(|passage| text(passage, "/doc")).collect();
     assert!(docs.contains(&"billing.md") && docs.contains(&"guide.md"), "{docs:?}");
 }
 
@@ -53,36 +64,65 @@ fn l11_nothing_found_is_exit_code_1_and_no_error() {
 fn p12_an_exact_identifier_is_found_with_any_expansion() {
     let place = Place::indexed(&[
         ("billing.md", BILLING),
-        ("errors.md", "# Errors\n\n## Doors\n\nLCK-4093 means that the door is open.\n\n## Cards\n\nLCK-5001 means no card.\n"),
+        (
+            "errors.md",
+            "# Errors\n\n## Doors\n\nLCK-4093 means that the door is open.\n\n## Cards\n\nLCK-5001 means no card.\n",
+        ),
     ]);
     for expand in ["none", "parent"] {
-        let found = place.run(&["search", "LCK-4093", "--expand", expand, "--json"]).succeeds().json();
+        let found =
+            place.run(&["search", "LCK-4093", "--expand", expand, "--json"]).succeeds().json();
         assert!(text(&list(&found, "/context/passages")[0], "/text").contains("LCK-4093"));
     }
 }
 
 #[test]
 fn explain_shows_path_evidence_scores_and_what_fired() {
-    let sections: String = (0..4).map(|n| format!("### Step {n}\n\n{}\n\n", "Turn the brass valve slowly. ".repeat(18))).collect();
+    let sections: String = (0..4)
+        .map(|n| format!("### Step {n}\n\n{}\n\n", "Turn the brass valve slowly. ".repeat(18)))
+        .collect();
     let page = format!("# Boiler\n\n## Valves\n\n{sections}## Pumps\n\nNothing to see.\n");
     let place = Place::indexed(&[("boiler.md", &page), ("billing.md", BILLING)]);
     let out = place.run(&["search", "brass valve", "--explain"]).succeeds().stdout();
-    for words in ["boiler.md:", "merged", "Boiler > Valves", "evidence: boiler.md > Boiler > Valves > Step", "leaf ", "lexical ", "fired: boiler.md:", "4 of 4 children (1.00)"] {
+    for words in [
+        "boiler.md:",
+        "merged",
+        "Boiler > Valves",
+        "evidence: boiler.md > Boiler > Valves > Step",
+        "leaf ",
+        "lexical ",
+        "fired: boiler.md:",
+        "4 of 4 children (1.00)",
+    ] {
         assert!(out.contains(words), "no `{words}` in\n{out}");
     }
     let found = place.run(&["search", "brass valve", "--json"]).succeeds().json();
     let fire = &list(&found, "/trace/fires")[0];
-    assert_eq!((number(fire, "/matched"), number(fire, "/of"), text(fire, "/level")), (4, 4, "section"));
+    assert_eq!(
+        (number(fire, "/matched"), number(fire, "/of"), text(fire, "/level")),
+        (4, 4, "section")
+    );
     assert_eq!(text(&list(&found, "/context/passages")[0], "/score_from"), "max of evidence");
     assert_eq!(number(&found, "/trace/counts/parents_substituted"), 1);
-    let plain = place.run(&["search", "brass valve", "--json", "--set", "merge.enabled=false"]).succeeds().json();
+    let plain = place
+        .run(&["search", "brass valve", "--json", "--set", "merge.enabled=false"])
+        .succeeds()
+        .json();
     assert!(list(&plain, "/trace/fires").is_empty());
 }
 
 #[test]
 fn budget_and_limit_bound_what_is_delivered() {
-    let pages: Vec<(String, String)> = (0..12).map(|n| (format!("{n}.md"), format!("# Page {n}\n\n{}\n", "The heron stands in the reeds. ".repeat(20)))).collect();
-    let pages: Vec<(&str, &str)> = pages.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let pages: Vec<(String, String)> = (0..12)
+        .map(|n| {
+            (
+                format!("{n}.md"),
+                format!("# Page {n}\n\n{}\n", "The heron stands in the reeds. ".repeat(20)),
+            )
+        })
+        .collect();
+    let pages: Vec<(&str, &str)> =
+        pages.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let place = Place::indexed(&pages);
     let found = place.run(&["search", "heron", "--json", "--budget", "500"]).succeeds().json();
     assert!(number(&found, "/context/tokens") <= 500);
@@ -99,8 +139,12 @@ fn the_model_finds_what_words_do_not_and_a_second_index_embeds_nothing() {
     let first = place.run(&["index", samples, "--source", "tickets", "--json"]).succeeds().json();
     assert!(number(&first, "/embedded") > 0);
     let second = place.run(&["index", samples, "--source", "tickets", "--json"]).succeeds().json();
-    assert_eq!((number(&second, "/embedded"), number(&second, "/unchanged")), (0, number(&first, "/documents")));
-    let found = place.run(&["search", "the fridge compartment is frozen over", "--json"]).succeeds().json();
+    assert_eq!(
+        (number(&second, "/embedded"), number(&second, "/unchanged")),
+        (0, number(&first, "/documents"))
+    );
+    let found =
+        place.run(&["search", "the fridge compartment is frozen over", "--json"]).succeeds().json();
     let best = &list(&found, "/context/passages")[0];
     assert!(best.pointer("/scores/dense").is_some_and(serde_json::Value::is_number), "{best}");
     place.run(&["check"]).succeeds();

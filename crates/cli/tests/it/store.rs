@@ -4,12 +4,16 @@ use super::cli::{Place, list, number, text};
 
 #[test]
 fn an_edit_replaces_and_a_delete_leaves_nothing() {
-    let place = Place::indexed(&[("a.md", "# A\n\nThe old otter.\n"), ("b.md", "# B\n\nA heron.\n")]);
+    let place =
+        Place::indexed(&[("a.md", "# A\n\nThe old otter.\n"), ("b.md", "# B\n\nA heron.\n")]);
     let before = place.run(&["stats", "--json"]).succeeds().json();
     place.write("docs/a.md", "# A\n\nThe new badger.\n");
     place.write("docs/c.md", "# C\n\nA kingfisher.\n");
     let report = place.run(&["index", "docs", "--lexical", "--json"]).succeeds().json();
-    assert_eq!((number(&report, "/updated"), number(&report, "/added"), number(&report, "/unchanged")), (1, 1, 1));
+    assert_eq!(
+        (number(&report, "/updated"), number(&report, "/added"), number(&report, "/unchanged")),
+        (1, 1, 1)
+    );
     place.run(&["search", "otter"]).code(1);
     place.run(&["search", "badger"]).succeeds();
     fs_err::remove_file(place.path().join("docs/c.md")).unwrap();
@@ -44,10 +48,15 @@ fn hidden_files_and_the_store_are_left_out_and_others_are_listed() {
     place.write("a.md", "# A\n\nText.\n");
     place.write(".hidden/b.md", "# B\n\nText.\n");
     place.write("c.png", "x");
-    let report = place.run(&["--store", "store", "index", ".", "--lexical", "--json"]).succeeds().json();
+    let report =
+        place.run(&["--store", "store", "index", ".", "--lexical", "--json"]).succeeds().json();
     assert_eq!(number(&report, "/documents"), 1);
-    assert_eq!(list(&report, "/skipped").iter().map(|s| text(s, "/path")).collect::<Vec<_>>(), ["c.png"]);
-    let again = place.run(&["--store", "store", "index", ".", "--lexical", "--json"]).succeeds().json();
+    assert_eq!(
+        list(&report, "/skipped").iter().map(|s| text(s, "/path")).collect::<Vec<_>>(),
+        ["c.png"]
+    );
+    let again =
+        place.run(&["--store", "store", "index", ".", "--lexical", "--json"]).succeeds().json();
     assert_eq!((number(&again, "/unchanged"), list(&again, "/skipped").len()), (1, 1));
 }
 
@@ -55,7 +64,10 @@ fn hidden_files_and_the_store_are_left_out_and_others_are_listed() {
 fn show_opens_a_citation_and_tree_prints_spans() {
     let place = Place::indexed(&[("a.md", "# A\n\nFirst.\n\n## B\n\nSecond é.\n")]);
     assert_eq!(place.run(&["show", "a.md:0..3"]).succeeds().stdout(), "# A\n");
-    assert_eq!(place.run(&["show", "a.md"]).succeeds().stdout(), "# A\n\nFirst.\n\n## B\n\nSecond é.\n");
+    assert_eq!(
+        place.run(&["show", "a.md"]).succeeds().stdout(),
+        "# A\n\nFirst.\n\n## B\n\nSecond é.\n"
+    );
     let out = place.run(&["tree", "a.md"]).succeeds().stdout();
     assert!(out.contains("leaf 0..11") && out.contains("B"), "{out}");
     let end = "# A\n\nFirst.\n\n## B\n\nSecond é".len() - 1;
@@ -68,14 +80,18 @@ fn show_opens_a_citation_and_tree_prints_spans() {
 fn the_example_configuration_is_what_config_show_prints() {
     let place = Place::new();
     let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../umbel.example.toml");
-    assert_eq!(place.run(&["config", "show"]).succeeds().stdout(), fs_err::read_to_string(example).unwrap());
+    assert_eq!(
+        place.run(&["config", "show"]).succeeds().stdout(),
+        fs_err::read_to_string(example).unwrap()
+    );
 }
 
 #[test]
 fn a_configuration_file_is_read_and_flags_win() {
     let place = Place::new();
     place.write("umbel.toml", "[search]\nbudget = 77\ndepth = 5\n");
-    let config = place.run(&["config", "show", "--json", "--set", "search.depth=6"]).succeeds().json();
+    let config =
+        place.run(&["config", "show", "--json", "--set", "search.depth=6"]).succeeds().json();
     assert_eq!((number(&config, "/search/budget"), number(&config, "/search/depth")), (77, 6));
     place.write("umbel.toml", "[search]\nbudgte = 77\n");
     place.run(&["config", "show"]).fails(2, "budgte");
@@ -90,7 +106,11 @@ fn a_store_without_vectors_gets_them_later() {
     let report = place.run(&["index", "docs", "--json"]).succeeds().json();
     assert_eq!(number(&report, "/embedded"), 1);
     let found = place.run(&["search", "an animal in the water", "--json"]).succeeds().json();
-    assert!(list(&found, "/context/passages")[0].pointer("/scores/dense").is_some_and(serde_json::Value::is_number));
+    assert!(
+        list(&found, "/context/passages")[0]
+            .pointer("/scores/dense")
+            .is_some_and(serde_json::Value::is_number)
+    );
 }
 
 #[test]

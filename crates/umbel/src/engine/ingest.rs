@@ -86,7 +86,11 @@ impl Engine {
     /// # Errors
     /// A path that does not exist (checked for all of them first), a source name that is taken, or a store that fails; what
     /// was committed before stays.
-    pub async fn ingest(&self, requests: &[IngestRequest], progress: OnProgress<'_>) -> Result<IngestReport, EngineError> {
+    pub async fn ingest(
+        &self,
+        requests: &[IngestRequest],
+        progress: OnProgress<'_>,
+    ) -> Result<IngestReport, EngineError> {
         let mut report = IngestReport::default();
         let mut sources = Vec::with_capacity(requests.len());
         for request in requests {
@@ -98,7 +102,8 @@ impl Engine {
             report.skipped.extend(skipped);
             self.read(&source, &files, &mut report, progress).await?;
         }
-        report.embedded = self.embedded_on_opening.swap(0, Ordering::Relaxed) + self.apply_pending(progress).await?;
+        report.embedded = self.embedded_on_opening.swap(0, Ordering::Relaxed)
+            + self.apply_pending(progress).await?;
         let info = self.catalog.describe().await?;
         report.documents = info.documents;
         report.leaves = info.leaves;
@@ -120,7 +125,10 @@ impl Engine {
         let remove: Vec<_> = entries.iter().filter(belongs).map(|entry| entry.id).collect();
         if remove.is_empty() && source.is_none() {
             let names = entries.iter().map(|entry| entry.name.as_str());
-            return Err(EngineError::Unknown { name: name.to_owned(), similar: similar(name, names) });
+            return Err(EngineError::Unknown {
+                name: name.to_owned(),
+                similar: similar(name, names),
+            });
         }
         let count = remove.len();
         let remove_sources = source.into_iter().map(|source| source.name).collect();
@@ -142,7 +150,9 @@ impl Engine {
         }
         let typed = request.path.to_string_lossy();
         let name = match typed.trim_end_matches('/').trim_start_matches("./") {
-            "" | "." => root.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()),
+            "" | "." => root
+                .file_name()
+                .map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()),
             typed => typed.to_owned(),
         };
         match known.into_iter().find(|source| source.name == name) {
@@ -153,7 +163,8 @@ impl Engine {
 
     /// The files of a source that are read, in order of their paths, and those that are not.
     fn walk(&self, root: &Path) -> (Vec<Found>, Vec<Skipped>) {
-        let store = fs_err::canonicalize(&self.layout.dir).unwrap_or_else(|_| self.layout.dir.clone());
+        let store =
+            fs_err::canonicalize(&self.layout.dir).unwrap_or_else(|_| self.layout.dir.clone());
         let walker = WalkBuilder::new(root)
             .standard_filters(false)
             .hidden(true)
@@ -167,7 +178,11 @@ impl Engine {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    skipped.push(Skipped { path: "?".to_owned(), reason: error.to_string(), broken: true });
+                    skipped.push(Skipped {
+                        path: "?".to_owned(),
+                        reason: error.to_string(),
+                        broken: true,
+                    });
                     continue;
                 }
             };
@@ -175,17 +190,27 @@ impl Engine {
                 continue;
             }
             let file = entry.into_path();
-            let inside = file.strip_prefix(root).ok().filter(|inside| !inside.as_os_str().is_empty());
+            let inside =
+                file.strip_prefix(root).ok().filter(|inside| !inside.as_os_str().is_empty());
             let inside = inside.or_else(|| file.file_name().map(Path::new)).unwrap_or(&file);
-            let parts: Option<Vec<&str>> = inside.components().map(|part| part.as_os_str().to_str()).collect();
+            let parts: Option<Vec<&str>> =
+                inside.components().map(|part| part.as_os_str().to_str()).collect();
             let Some(path) = parts.map(|parts| parts.join("/")) else {
                 let path = inside.to_string_lossy().into_owned();
-                skipped.push(Skipped { path, reason: "its name is not UTF-8".to_owned(), broken: true });
+                skipped.push(Skipped {
+                    path,
+                    reason: "its name is not UTF-8".to_owned(),
+                    broken: true,
+                });
                 continue;
             };
             match format_of(&file) {
                 Some(format) => files.push(Found { path, file, format }),
-                None => skipped.push(Skipped { path, reason: "this format is not read".to_owned(), broken: false }),
+                None => skipped.push(Skipped {
+                    path,
+                    reason: "this format is not read".to_owned(),
+                    broken: false,
+                }),
             }
         }
         (files, skipped)
@@ -211,7 +236,9 @@ impl Engine {
         for batch in batches(files) {
             progress(Progress::Reading(done, files.len()));
             let mut change = Change::default();
-            for (file, outcome) in batch.iter().zip(self.read_batch(source, batch, &before, &settings)) {
+            for (file, outcome) in
+                batch.iter().zip(self.read_batch(source, batch, &before, &settings))
+            {
                 let known = before.contains_key(&file.path);
                 match outcome {
                     Outcome::Unchanged => report.unchanged += 1,
@@ -257,16 +284,30 @@ impl Engine {
         let share = batch.len().div_ceil(workers).max(1);
         std::thread::scope(|scope| {
             let read = |files: &[Found]| -> Vec<Outcome> {
-                files.iter().map(|file| self.read_file(source, file, before.get(&file.path), settings)).collect()
+                files
+                    .iter()
+                    .map(|file| self.read_file(source, file, before.get(&file.path), settings))
+                    .collect()
             };
-            let handles: Vec<_> = batch.chunks(share).map(|files| scope.spawn(move || read(files))).collect();
-            let results = handles.into_iter().map(|handle| handle.join().expect("reading a file does not panic"));
+            let handles: Vec<_> =
+                batch.chunks(share).map(|files| scope.spawn(move || read(files))).collect();
+            let results = handles
+                .into_iter()
+                .map(|handle| handle.join().expect("reading a file does not panic"));
             results.flatten().collect()
         })
     }
 
-    fn read_file(&self, source: &Source, file: &Found, before: Option<&DocumentEntry>, settings: &str) -> Outcome {
-        let skipped = |reason: String| Outcome::Skipped(Skipped { path: file.path.clone(), reason, broken: true });
+    fn read_file(
+        &self,
+        source: &Source,
+        file: &Found,
+        before: Option<&DocumentEntry>,
+        settings: &str,
+    ) -> Outcome {
+        let skipped = |reason: String| {
+            Outcome::Skipped(Skipped { path: file.path.clone(), reason, broken: true })
+        };
         let bytes = match std::fs::File::open(&file.file).and_then(|mut opened| {
             let mut bytes = Vec::new();
             std::io::Read::read_to_end(&mut opened, &mut bytes).map(|_| bytes)
@@ -279,18 +320,40 @@ impl Engine {
             return Outcome::Unchanged;
         }
         match decode(bytes) {
-            Ok(text) => Outcome::Read(Box::new(self.new_document(&source.name, &file.path, file.format, text, fingerprint))),
+            Ok(text) => Outcome::Read(Box::new(self.new_document(
+                &source.name,
+                &file.path,
+                file.format,
+                text,
+                fingerprint,
+            ))),
             Err(error) => skipped(error.to_string()),
         }
     }
 
-    fn new_document(&self, source: &str, path: &str, format: Format, text: String, fingerprint: [u8; 32]) -> NewDocument {
-        let name = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    fn new_document(
+        &self,
+        source: &str,
+        path: &str,
+        format: Format,
+        text: String,
+        fingerprint: [u8; 32],
+    ) -> NewDocument {
+        let name = Path::new(path)
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let limit = self.embedder.as_deref().map(ModelLimit);
         let limit = limit.as_ref().map(|limit| limit as &dyn EmbedLimit);
         let document = document(text, &name, format, &self.config, &self.counter, limit);
         let leaf_ids = leaf_ids(source, path, &document);
-        NewDocument { source: source.to_owned(), path: path.to_owned(), fingerprint, document, leaf_ids }
+        NewDocument {
+            source: source.to_owned(),
+            path: path.to_owned(),
+            fingerprint,
+            document,
+            leaf_ids,
+        }
     }
 
     /// Builds every document anew from its stored text, which for these formats is the file's bytes.
@@ -315,8 +378,16 @@ impl Engine {
 
     /// Everything besides a file's bytes that its tree depends on.
     fn reading_settings(&self) -> String {
-        let model = self.embedder.as_ref().map(|embedder| embedder.describe().model.as_str()).unwrap_or_default();
-        format!("{READER_VERSION} {} {model} {:?}", self.counter.name(), self.config.settings().leaf)
+        let model = self
+            .embedder
+            .as_ref()
+            .map(|embedder| embedder.describe().model.as_str())
+            .unwrap_or_default();
+        format!(
+            "{READER_VERSION} {} {model} {:?}",
+            self.counter.name(),
+            self.config.settings().leaf
+        )
     }
 }
 

@@ -51,7 +51,10 @@ impl Distribution {
             let rank = (values.len() * percent).div_ceil(100).max(1) - 1;
             values.get(rank).copied().unwrap_or_default()
         };
-        let (min, max) = (values.first().copied().unwrap_or_default(), values.last().copied().unwrap_or_default());
+        let (min, max) = (
+            values.first().copied().unwrap_or_default(),
+            values.last().copied().unwrap_or_default(),
+        );
         Distribution { n: values.len(), min, p10: at(10), p50: at(50), p90: at(90), max }
     }
 }
@@ -63,11 +66,16 @@ pub struct Histogram(pub Vec<(String, usize)>);
 impl Histogram {
     /// Leaf lengths in tokens, in classes of 25 up to 250, then wider.
     pub fn of_tokens(values: &[u32]) -> Histogram {
-        let bounds: Vec<u32> = (0..10).map(|n| n * 25).chain([250, 500, 1000, 2000, u32::MAX]).collect();
+        let bounds: Vec<u32> =
+            (0..10).map(|n| n * 25).chain([250, 500, 1000, 2000, u32::MAX]).collect();
         let classes = bounds.windows(2).map(|pair| {
-            let (low, high) = (pair.first().copied().unwrap_or_default(), pair.last().copied().unwrap_or_default());
+            let (low, high) = (
+                pair.first().copied().unwrap_or_default(),
+                pair.last().copied().unwrap_or_default(),
+            );
             let count = values.iter().filter(|&&value| low <= value && value < high).count();
-            let name = if high == u32::MAX { format!("{low}+") } else { format!("{low}-{}", high - 1) };
+            let name =
+                if high == u32::MAX { format!("{low}+") } else { format!("{low}-{}", high - 1) };
             (name, count)
         });
         Histogram(classes.collect())
@@ -168,7 +176,11 @@ impl Inspector {
     ///
     /// # Errors
     /// [`EngineError::Unknown`], or [`EngineError::NoSpan`] for a span that is not in it.
-    pub async fn citation(&self, name: &str, span: Option<(usize, usize)>) -> Result<(StoredDocument, Span), EngineError> {
+    pub async fn citation(
+        &self,
+        name: &str,
+        span: Option<(usize, usize)>,
+    ) -> Result<(StoredDocument, Span), EngineError> {
         let stored = self.document(name).await?;
         let text = &stored.document.text;
         let Some((start, end)) = span else {
@@ -250,8 +262,11 @@ impl Inspector {
                 characters: leaf.unit == Unit::Characters,
             };
             let name = &stored.entry.name;
-            let mut add = |problem: String| findings.push(Finding { document: name.clone(), problem });
-            check(document, outline, allowed).into_iter().for_each(|violation| add(violation.to_string()));
+            let mut add =
+                |problem: String| findings.push(Finding { document: name.clone(), problem });
+            check(document, outline, allowed)
+                .into_iter()
+                .for_each(|violation| add(violation.to_string()));
             if stored.leaf_ids != leaf_ids(&stored.entry.source, &stored.entry.path, document) {
                 add("leaf ids do not belong to the leaves' texts".to_owned());
             }
@@ -292,7 +307,9 @@ fn advice(stats: &Stats, short: usize, config: &Config) -> Vec<String> {
         advice.push("the merge rule can fire for fewer than half of all parents: lower `merge.ratio` or raise `search.depth`".to_owned());
     }
     if config.settings().merge.ratio == 0.0 && config.settings().merge.enabled {
-        advice.push("`merge.ratio` is 0: three children of forty merge as three of four do".to_owned());
+        advice.push(
+            "`merge.ratio` is 0: three children of forty merge as three of four do".to_owned(),
+        );
     }
     advice
 }

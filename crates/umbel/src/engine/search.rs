@@ -77,7 +77,8 @@ impl Engine {
             parent_cap_tokens: settings.search.parent_cap,
             pack: PackConfig { budget_tokens: settings.search.budget, limit: request.limit },
         };
-        let library: Library<'_> = documents.iter().map(|(&id, stored)| (id, &stored.document)).collect();
+        let library: Library<'_> =
+            documents.iter().map(|(&id, stored)| (id, &stored.document)).collect();
         let (context, trace) = assemble(hits, &library, &config);
         clock.lap("assemble");
 
@@ -121,7 +122,8 @@ impl Engine {
         legs.push((hit::Leg::Lexical, weight, Leg::Lexical(self.lexical.query(&request.query))));
         let mut lists = Vec::with_capacity(legs.len());
         for (kind, weight, leg) in legs.into_iter().filter(|&(_, weight, _)| weight > 0.0) {
-            let found = self.index.search(&LegRequest { leg, limit, without_docs: Vec::new() }).await?;
+            let found =
+                self.index.search(&LegRequest { leg, limit, without_docs: Vec::new() }).await?;
             let leaves = found.into_iter().map(|scored| (scored.record, scored.score)).collect();
             lists.push(RankedList { leg: kind, weight, leaves });
             clock.lap(if kind == hit::Leg::Dense { "dense" } else { "lexical" });
@@ -142,10 +144,14 @@ impl Engine {
         let before = hits.len();
         hits.retain(|hit| {
             let stored = documents.get(&hit.record.doc);
-            stored.and_then(|stored| stored.leaf_ids.get(hit.record.ordinal as usize)) == Some(&hit.record.leaf)
+            stored.and_then(|stored| stored.leaf_ids.get(hit.record.ordinal as usize))
+                == Some(&hit.record.leaf)
         });
         if hits.len() < before {
-            warnings.push(format!("{} hits were left out: the catalog does not hold them", before - hits.len()));
+            warnings.push(format!(
+                "{} hits were left out: the catalog does not hold them",
+                before - hits.len()
+            ));
         }
         Ok(documents)
     }

@@ -1,9 +1,7 @@
 //! Inputs that broke the tools people use, named by their ids. Cases that need a store are in the command line's tests.
 
-
-
-use std::collections::BTreeSet;
 use super::support::{context, hits, leaf_texts, library, read, read_with, settings, text};
+use std::collections::BTreeSet;
 use umbel::core::check::{Allowed, check};
 use umbel::core::document::Document;
 use umbel::core::expand::Expansion;
@@ -28,7 +26,11 @@ fn holds(document: &Document) {
 
 /// A sentence of about `n` tokens that no other call with another seed gives.
 fn prose(seed: usize, n: usize) -> String {
-    let words: Vec<String> = (0..n).map(|at| ["red", "green", "blue", "door", "lake", "stone"][(seed * 7 + at * 5) % 6].to_owned()).collect();
+    let words: Vec<String> = (0..n)
+        .map(|at| {
+            ["red", "green", "blue", "door", "lake", "stone"][(seed * 7 + at * 5) % 6].to_owned()
+        })
+        .collect();
     format!("Item {seed} {}.", words.join(" "))
 }
 
@@ -45,7 +47,10 @@ fn l1_a_missing_parent_record_keeps_the_children() {
     let mut broken = document.clone();
     broken.tree.nodes.truncate(1);
     let (context, trace) = assemble(found, &library(&[&broken]), &settings(2000));
-    assert_eq!(trace.merge.blocked.iter().map(|(_, reason)| *reason).collect::<Vec<_>>(), [BlockedBy::ParentMissing]);
+    assert_eq!(
+        trace.merge.blocked.iter().map(|(_, reason)| *reason).collect::<Vec<_>>(),
+        [BlockedBy::ParentMissing]
+    );
     assert_eq!(context.passages.iter().map(|p| p.evidence.len()).sum::<usize>(), 3);
 }
 
@@ -75,7 +80,11 @@ fn l4_a_heading_of_300_words_does_not_stop_progress() {
         }
     }
     let heading = vec!["heading"; 300].join(" ");
-    let document = read_with(&format!("# {heading}\n\n## Sub\n\nThe body.\n"), &["leaf.target=64"], Some(&Limit));
+    let document = read_with(
+        &format!("# {heading}\n\n## Sub\n\nThe body.\n"),
+        &["leaf.target=64"],
+        Some(&Limit),
+    );
     holds(&document);
     assert!(document.warnings.iter().any(|w| w.contains("shortened")), "{:?}", document.warnings);
     for leaf in &document.tree.leaves {
@@ -106,9 +115,12 @@ fn l6_neighbouring_hits_are_one_passage() {
 
 #[test]
 fn l7_from_a_leaf_to_the_root_and_back_each_node_is_met_once() {
-    let text: String = (1..=5).flat_map(|level| [(level, 'a'), (level, 'b')]).fold(String::new(), |text, (level, name)| {
-        text + &format!("{} {level}{name}\n\n{}\n\n", "#".repeat(level), prose(level, 180))
-    });
+    let text: String = (1..=5).flat_map(|level| [(level, 'a'), (level, 'b')]).fold(
+        String::new(),
+        |text, (level, name)| {
+            text + &format!("{} {level}{name}\n\n{}\n\n", "#".repeat(level), prose(level, 180))
+        },
+    );
     let document = read(&text);
     holds(&document);
     let tree = &document.tree;
@@ -129,7 +141,9 @@ fn l7_from_a_leaf_to_the_root_and_back_each_node_is_met_once() {
 #[test]
 fn p1_one_section_that_matches_often_is_one_parent() {
     let long = read(&(long_section("A", 5) + &long_section("Z", 5)));
-    let short: Vec<Document> = (0..5).map(|n| read(&(long_section(&format!("S{n}"), 2) + &long_section("T", 2)))).collect();
+    let short: Vec<Document> = (0..5)
+        .map(|n| read(&(long_section(&format!("S{n}"), 2) + &long_section("T", 2))))
+        .collect();
     let mut documents = vec![&long];
     documents.extend(&short);
     let mut found: Vec<(usize, usize)> = (0..5).map(|ordinal| (0, ordinal)).collect();
@@ -148,7 +162,8 @@ fn p1_one_section_that_matches_often_is_one_parent() {
 
 #[test]
 fn p3_thirty_children_stay_within_the_budget() {
-    let documents: Vec<Document> = (0..30).map(|n| read(&(prose(n, 190) + "\n\n" + &prose(n + 1, 190)))).collect();
+    let documents: Vec<Document> =
+        (0..30).map(|n| read(&(prose(n, 190) + "\n\n" + &prose(n + 1, 190)))).collect();
     let documents: Vec<&Document> = documents.iter().collect();
     let found: Vec<(usize, usize)> = (0..30).map(|doc| (doc, 0)).collect();
     let (context, _) = context(&documents, &found, &settings(1600));
@@ -160,7 +175,8 @@ fn p3_thirty_children_stay_within_the_budget() {
 fn p5_sections_of_6000_tokens_are_cropped_around_their_evidence() {
     let text: String = (0..4).map(|n| long_section(&format!("S{n}"), 40)).collect();
     let document = read_with(&text, &["leaf.levels=[]"], None);
-    let section = |n: u32| document.tree.leaves.iter().position(|leaf| leaf.top_level == Some(n)).unwrap();
+    let section =
+        |n: u32| document.tree.leaves.iter().position(|leaf| leaf.top_level == Some(n)).unwrap();
     let found: Vec<(usize, usize)> = (0..4).map(|n| (0, section(n) + 9 * n as usize + 3)).collect();
     for (budget, limit) in [(4000, 800), (1000, 800), (100, 800)] {
         let mut config = settings(budget);
@@ -183,7 +199,8 @@ fn a_window_near_the_end_of_its_parent_holds_the_match() {
         let mut config = settings(4000);
         config.expansion = Expansion::Parent;
         // A section that is the whole document is the root: give it a neighbour, so that it is one below.
-        let two = read_with(&(long_section("A", 20) + &long_section("B", 2)), &["leaf.levels=[]"], None);
+        let two =
+            read_with(&(long_section("A", 20) + &long_section("B", 2)), &["leaf.levels=[]"], None);
         let (context, _) = context(&[&two], &[(0, ordinal)], &config);
         let passage = &context.passages[0];
         assert!(two.offsets.tokens.count(passage.span) <= 800);
@@ -213,7 +230,9 @@ fn c1_the_notifications_page_gives_two_leaves() {
 fn c2_thirty_short_sections_merge_inside_three() {
     let page: String = (0..3)
         .map(|top| {
-            let below: String = (0..9).map(|n| format!("### Topic {top} {n}\n\nOne short line about {n}.\n\n")).collect();
+            let below: String = (0..9)
+                .map(|n| format!("### Topic {top} {n}\n\nOne short line about {n}.\n\n"))
+                .collect();
             format!("## Area {top}\n\nWhat this area is about.\n\n{below}")
         })
         .collect();
@@ -233,7 +252,8 @@ fn c3_the_last_small_subsection_stays_with_its_parent() {
 
 #[test]
 fn c4_a_large_target_does_not_join_top_level_sections() {
-    let document = read_with("## A\n\nOne line.\n\n## B\n\nOne line.\n", &["leaf.target=10000"], None);
+    let document =
+        read_with("## A\n\nOne line.\n\n## B\n\nOne line.\n", &["leaf.target=10000"], None);
     assert_eq!(leaf_texts(&document), ["## A\n\nOne line.", "## B\n\nOne line."]);
 }
 
@@ -251,7 +271,9 @@ impl EmbedLimit for Fours {
 #[test]
 fn c6_what_is_embedded_stays_within_the_hard_limit() {
     for sections in 2..7 {
-        let page: String = (0..sections).map(|n| format!("### Part {n}\n\n{}\n\n", prose(n, 198 / sections - 12))).collect();
+        let page: String = (0..sections)
+            .map(|n| format!("### Part {n}\n\n{}\n\n", prose(n, 198 / sections - 12)))
+            .collect();
         let limit = Fours(256);
         let document = read_with(&format!("# T\n\n## A\n\n{page}"), &[], Some(&limit));
         holds(&document);
@@ -266,7 +288,11 @@ fn c6_what_is_embedded_stays_within_the_hard_limit() {
 #[test]
 fn c7_every_visible_byte_is_in_a_leaf() {
     let heading = vec!["wide"; 400].join(" ");
-    for page in ["# A\n## B\n### C\n#### D\nOne line.\n".to_owned(), format!("# A\n\n## {heading}\n\nBody.\n"), format!("# {heading}\n")] {
+    for page in [
+        "# A\n## B\n### C\n#### D\nOne line.\n".to_owned(),
+        format!("# A\n\n## {heading}\n\nBody.\n"),
+        format!("# {heading}\n"),
+    ] {
         let document = read(&page);
         let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
         assert_eq!(leaf_texts(&document).into_iter().map(visible).sum::<usize>(), visible(&page));
@@ -275,7 +301,14 @@ fn c7_every_visible_byte_is_in_a_leaf() {
 
 #[test]
 fn c9_no_leaf_ends_with_the_next_heading() {
-    let page: String = (0..6).map(|n| format!("## List {n}\n{}\n", (0..12).map(|k| format!("- {}", prose(k, 12))).collect::<Vec<_>>().join("\n"))).collect();
+    let page: String = (0..6)
+        .map(|n| {
+            format!(
+                "## List {n}\n{}\n",
+                (0..12).map(|k| format!("- {}", prose(k, 12))).collect::<Vec<_>>().join("\n")
+            )
+        })
+        .collect();
     let document = read(&page);
     holds(&document);
     for leaf in leaf_texts(&document) {
@@ -285,7 +318,8 @@ fn c9_no_leaf_ends_with_the_next_heading() {
 
 #[test]
 fn c11_odd_markdown_slices_as_it_stands() {
-    let page = "# Title ##\n\n\tcode here\n\tand here\n\nFirst\u{a0}paragraph.\n\nSecond paragraph.\n";
+    let page =
+        "# Title ##\n\n\tcode here\n\tand here\n\nFirst\u{a0}paragraph.\n\nSecond paragraph.\n";
     let document = read(page);
     assert_eq!(document.tree.headings[0].text, "Title");
     assert_eq!(leaf_texts(&document), [page.trim_end()]);

@@ -5,7 +5,9 @@ use umbel::core::merge::{need, satisfiable};
 #[test]
 fn need_follows_count_and_share() {
     // levels 2048/512: four children; 2048/128: sixteen.
-    let check = |children, min_siblings, ratio, expected| assert_eq!(need(children, min_siblings, ratio), expected);
+    let check = |children, min_siblings, ratio, expected| {
+        assert_eq!(need(children, min_siblings, ratio), expected)
+    };
     check(4, 2, 0.5, 2);
     check(4, 3, 0.5, 3);
     check(16, 3, 0.5, 8);

@@ -1,9 +1,7 @@
 //! Whatever is retrieved: within the budget, no byte twice, and a fresh count of what is delivered does not exceed it.
 
-
-
-use proptest::prelude::*;
 use super::support::{context, read_with, settings};
+use proptest::prelude::*;
 use umbel::core::document::Document;
 use umbel::core::expand::Expansion;
 

@@ -78,7 +78,11 @@ pub(crate) fn settings(budget_tokens: usize) -> AssembleConfig {
 }
 
 /// Assembles hits, and checks what must always hold.
-pub(crate) fn context(documents: &[&Document], found: &[(usize, usize)], config: &AssembleConfig) -> (Context, Trace) {
+pub(crate) fn context(
+    documents: &[&Document],
+    found: &[(usize, usize)],
+    config: &AssembleConfig,
+) -> (Context, Trace) {
     let (context, trace) = assemble(hits(documents, found), &library(documents), config);
     keeps_its_promises(documents, &context, config.pack.budget_tokens);
     (context, trace)
@@ -92,7 +96,12 @@ pub(crate) fn keeps_its_promises(documents: &[&Document], context: &Context, bud
     for (at, passage) in context.passages.iter().enumerate() {
         let document = documents[passage.doc.0 as usize];
         let count = O200k::new().count(&passage.rendered(document));
-        assert!(count <= passage.tokens, "{count} > {} for {:?}", passage.tokens, passage.rendered(document));
+        assert!(
+            count <= passage.tokens,
+            "{count} > {} for {:?}",
+            passage.tokens,
+            passage.rendered(document)
+        );
         fresh += count;
         assert!(!passage.evidence.is_empty());
         assert!(passage.evidence.iter().all(|e| passage.span.contains(e.span)));

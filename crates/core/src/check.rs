@@ -4,7 +4,7 @@
 
 use crate::document::Document;
 use crate::outline::{BlockKind, Outline};
-use crate::span::{Span, SpanSet, fits, is_blank, slice};
+use crate::span::{Span, SpanSet, fits, is_blank};
 use crate::tree::NodeKind;
 use std::fmt;
 
@@ -57,8 +57,6 @@ pub struct Allowed {
     pub overlap: bool,
     /// The document was kept whole, across its top-level sections.
     pub whole: bool,
-    /// Node sizes are in characters, so token counts are not compared.
-    pub characters: bool,
 }
 
 /// Checks every promise of a document's tree. Empty if all are kept.
@@ -108,8 +106,17 @@ pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Vi
             }
         }
     }
-    violations.extend(broken_nodes(document, allowed));
+    violations.extend(broken_nodes(document));
     violations
+}
+
+/// Leaves that hold no body block at all, in a document that has one.
+pub fn empty_bodies(document: &Document, outline: &Outline) -> usize {
+    if !outline.blocks.iter().any(|block| block.kind.is_body()) {
+        return 0;
+    }
+    let leaves = document.tree.leaves.iter();
+    leaves.filter(|leaf| bodies_by_section(outline, &[], leaf.span) == 0).count()
 }
 
 /// Leaves with text of several top-level sections.
@@ -151,7 +158,7 @@ fn bodies_by_section(outline: &Outline, starts: &[usize], span: Span) -> usize {
     sections.len()
 }
 
-fn broken_nodes(document: &Document, allowed: Allowed) -> Vec<Violation> {
+fn broken_nodes(document: &Document) -> Vec<Violation> {
     let tree = &document.tree;
     let mut violations = Vec::new();
     for (at, node) in tree.nodes.iter().enumerate() {
@@ -171,7 +178,7 @@ fn broken_nodes(document: &Document, allowed: Allowed) -> Vec<Violation> {
         {
             violations.push(Violation::BrokenNode(node.span));
         }
-        if !allowed.characters && document.offsets.tokens.count(node.span) != node.tokens as usize {
+        if document.offsets.tokens.count(node.span) != node.tokens as usize {
             violations.push(Violation::WrongTokens(node.span));
         }
     }
@@ -182,9 +189,4 @@ fn broken_nodes(document: &Document, allowed: Allowed) -> Vec<Violation> {
         violations.push(Violation::BrokenNode(document.body));
     }
     violations
-}
-
-/// Whether a leaf's span still reads as its text: the slice that every citation rests on.
-pub fn reads(document: &Document, span: Span) -> Option<&str> {
-    fits(&document.text, span).then(|| slice(&document.text, span))
 }

@@ -83,18 +83,26 @@ fn parent(
     if node.tokens as usize <= cap_tokens {
         return (Item { kind: ItemKind::Parent, span: node.span, node: at, ..item.clone() }, None);
     }
-    let spans_top_level =
+    let above_top_level =
         tree.top_level.iter().any(|top| node.span.contains(*top) && node.span != *top);
-    if node.kind == NodeKind::Root || spans_top_level {
-        return (item.clone(), None);
+    let mut bounds = node.span;
+    if node.kind == NodeKind::Root || above_top_level {
+        // The root or the title's section is too large: the leaf's top-level section stands for it.
+        let leaf = tree.leaves_in(item.span).next().and_then(|at| tree.leaves.get(at));
+        match leaf.and_then(|leaf| tree.top_level.get(leaf.top_level? as usize)) {
+            Some(&top) if top != item.span => bounds = top,
+            _ => return (item.clone(), None),
+        }
     }
     let tokens = |span: Span| document.offsets.tokens.count(span);
-    let matched =
-        others.filter(|other| node.span.contains(*other)).fold(item.span, |hull, other| {
-            let wider = hull.hull(other);
-            if tokens(wider) <= cap_tokens { wider } else { hull }
-        });
-    let window = window(document, node.span, matched, cap_tokens);
+    let matched = others.filter(|other| bounds.contains(*other)).fold(item.span, |hull, other| {
+        let wider = hull.hull(other);
+        if tokens(wider) <= cap_tokens { wider } else { hull }
+    });
+    if tokens(bounds) <= cap_tokens {
+        return (Item { kind: ItemKind::Parent, span: bounds, node: at, ..item.clone() }, None);
+    }
+    let window = window(document, bounds, matched, cap_tokens);
     let node = NodeRef { doc: item.doc, node: at };
     let crop = Crop { node, tokens: tree.node(at).map_or(0, |n| n.tokens as usize), window };
     (Item { kind: ItemKind::Cropped, span: window, node: at, ..item.clone() }, Some(crop))

@@ -16,9 +16,9 @@ pub fn balance(
     if n == 0 {
         return Vec::new();
     }
-    let largest = (0..n).map(|at| size(at, at + 1)).max().unwrap_or_default();
-    let capacity = capacity.max(largest);
     let fewest = from_the_end(n, capacity, size).len();
+    let items = (0..n).map(|at| size(at, at + 1));
+    let largest = items.filter(|&item| item <= capacity).max().unwrap_or_default();
     smallest_largest(n, fewest, largest, capacity, size)
 }
 
@@ -103,6 +103,8 @@ mod tests {
     #[test]
     fn an_item_above_the_capacity_stands_alone() {
         check(&[1, 9, 1], 4, &[&[1], &[9], &[1]]);
+        check(&[3, 3, 9, 3, 3], 4, &[&[3], &[3], &[9], &[3], &[3]]);
+        check(&[2, 2, 9, 2, 2], 4, &[&[2, 2], &[9], &[2, 2]]);
         check(&[], 4, &[]);
     }
 

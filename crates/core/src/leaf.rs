@@ -5,13 +5,21 @@
 //! too long for one leaf, or the document holds nothing but headings.
 
 use crate::group::{balance, balance_into};
-use crate::measure::{Piece, Ruler, graphemes, has_lines, pieces, sentences, word_parts, words};
+use crate::measure::{
+    Piece, Ruler, grapheme_runs, graphemes, has_lines, pieces, sentences, word_parts, words,
+};
 use crate::outline::{Block, BlockKind, Outline};
 use crate::span::{Span, SpanSet, lines, next_line, slice};
 use crate::tree::{Leaf, Node, NodeKind, Tree};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
+
+/// Special tokens that a model may put around a text, at the most.
+const SPECIAL_TOKENS: usize = 8;
+
+/// No token is looked for further back than so many bytes.
+const OVERLAP_BYTES_PER_TOKEN: usize = 32;
 
 /// How leaves are cut. Sizes are in the ruler's unit: budget tokens, or characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,10 +112,12 @@ pub struct Source<'a> {
 
 /// Builds the tree of a document, and says in words what was odd.
 ///
-/// A blank document gives a tree without nodes. `limit` is the embedder's; without one only the target counts.
+/// `ruler` is what the sizes of the configuration are counted in, `tokens` what the tree's token counts are. A blank document
+/// gives a tree without nodes. `limit` is the embedder's; without one only the target counts.
 pub fn build(
     source: Source<'_>,
     ruler: &Ruler<'_>,
+    tokens: &Ruler<'_>,
     config: &LeafConfig,
     limit: Option<&dyn EmbedLimit>,
 ) -> (Tree, Vec<String>) {
@@ -116,6 +126,7 @@ pub fn build(
     let builder = Builder {
         source,
         ruler,
+        tokens,
         config,
         limit,
         sections,
@@ -227,6 +238,15 @@ fn absorb(outline: &Outline, sections: &[Section]) -> (Vec<Content>, Vec<Option<
         }
     }
     let has = |flags: &[bool], at: usize| flags.get(at).copied().unwrap_or_default();
+    // For each section that has content below it or of its own, the last child that has some.
+    let last_with_body: Vec<Option<usize>> = sections
+        .iter()
+        .enumerate()
+        .map(|(at, section)| {
+            let last = section.children.iter().rev().find(|&&child| has(&body_below, child));
+            has(&body_below, at).then(|| last.copied().unwrap_or_default())
+        })
+        .collect();
 
     let mut contents: Vec<Content> = Vec::new();
     let mut by_section = vec![None; sections.len()];
@@ -238,7 +258,7 @@ fn absorb(outline: &Outline, sections: &[Section]) -> (Vec<Content>, Vec<Option<
                 *own = Some(contents.len());
             }
             contents.push(Content { blocks: start..section.blocks.end });
-        } else if has(&body_below, at) || joins_next(sections, &body_below, at) {
+        } else if has(&body_below, at) || joins_next(sections, &last_with_body, at) {
             waiting.get_or_insert(section.blocks.start);
         } else if let Some(before) = contents.last_mut() {
             before.blocks.end = section.blocks.end;
@@ -260,14 +280,11 @@ fn absorb(outline: &Outline, sections: &[Section]) -> (Vec<Content>, Vec<Option<
 }
 
 /// Whether a section without any body is followed by content inside the nearest parent that has some.
-fn joins_next(sections: &[Section], body_below: &[bool], section: usize) -> bool {
+fn joins_next(sections: &[Section], last_with_body: &[Option<usize>], section: usize) -> bool {
     let mut child = section;
     while let Some(parent) = sections.get(child).and_then(|s| s.parent) {
-        if body_below.get(parent) == Some(&true) {
-            let siblings = sections.get(parent).map(|p| p.children.as_slice()).unwrap_or_default();
-            return siblings
-                .iter()
-                .any(|&other| other > child && body_below.get(other) == Some(&true));
+        if let Some(last) = last_with_body.get(parent).copied().flatten() {
+            return last > child;
         }
         child = parent;
     }
@@ -294,6 +311,7 @@ enum Inner<'a> {
     Sentences,
     Words,
     WordParts,
+    GraphemeRuns,
     Graphemes,
 }
 
@@ -328,6 +346,7 @@ impl Draft {
 struct Builder<'a> {
     source: Source<'a>,
     ruler: &'a Ruler<'a>,
+    tokens: &'a Ruler<'a>,
     config: &'a LeafConfig,
     limit: Option<&'a dyn EmbedLimit>,
     sections: Vec<Section>,
@@ -380,11 +399,13 @@ impl<'a> Builder<'a> {
         {
             if Some(child) == title {
                 let children = self.above_top_level(child, title, top_levels);
-                drafts.push(Draft::Inner {
-                    kind: NodeKind::Section,
-                    path: self.path(child),
-                    children,
-                });
+                if !children.is_empty() {
+                    drafts.push(Draft::Inner {
+                        kind: NodeKind::Section,
+                        path: self.path(child),
+                        children,
+                    });
+                }
             } else if self.hull(child).is_some() {
                 drafts.push(self.section(child, Some(*top_levels)));
                 *top_levels += 1;
@@ -459,7 +480,7 @@ impl<'a> Builder<'a> {
         drafts
     }
 
-    /// Cuts a run of neighbours into balanced groups, into more of them where the embedder takes less than the target.
+    /// Cuts a run of neighbours into balanced groups, and halves those of which the embedder takes less than the target.
     /// A group of one is always taken.
     fn groups(
         &self,
@@ -472,19 +493,24 @@ impl<'a> Builder<'a> {
             _ => Span::default(),
         };
         let size = |i: usize, j: usize| self.ruler.size(hull(i, j));
-        let mut groups = balance(spans.len(), capacity, &size);
-        let mut wanted = groups.len();
-        while !groups
-            .iter()
-            .all(|group| group.len() == 1 || embeds(hull(group.start, group.end), group.start))
-        {
-            wanted += 1;
-            if wanted >= spans.len() {
-                return (0..spans.len()).map(|at| at..at + 1).collect();
+        let mut fitting = Vec::new();
+        let mut waiting = balance(spans.len(), capacity, &size);
+        waiting.reverse();
+        while let Some(group) = waiting.pop() {
+            if group.len() == 1 || embeds(hull(group.start, group.end), group.start) {
+                fitting.push(group);
+                continue;
             }
-            groups = balance_into(spans.len(), wanted, &size);
+            let halves =
+                balance_into(group.len(), 2, &|i, j| size(group.start + i, group.start + j));
+            waiting.extend(
+                halves
+                    .into_iter()
+                    .rev()
+                    .map(|half| group.start + half.start..group.start + half.end),
+            );
         }
-        groups
+        fitting
     }
 
     // From text that is too large to leaves: rules 5 and 6.
@@ -552,7 +578,8 @@ impl<'a> Builder<'a> {
             Inner::Lines(block) => self.line_units(unit, block),
             Inner::Sentences => plain(sentences(text, unit.span), &Inner::Words),
             Inner::Words => plain(words(text, unit.span), &Inner::WordParts),
-            Inner::WordParts => plain(word_parts(text, unit.span), &Inner::Graphemes),
+            Inner::WordParts => plain(word_parts(text, unit.span), &Inner::GraphemeRuns),
+            Inner::GraphemeRuns => plain(grapheme_runs(text, unit.span), &Inner::Graphemes),
             Inner::Graphemes => {
                 let graphemes = graphemes(text, unit.span);
                 if graphemes.len() < 2 { Vec::new() } else { plain(graphemes, &Inner::Graphemes) }
@@ -657,6 +684,10 @@ impl<'a> Builder<'a> {
         if self.config.overlap == 0 || start <= from {
             return start;
         }
+        // An overlap is short: what lies further back than its longest words is not looked at.
+        let far = start.saturating_sub(OVERLAP_BYTES_PER_TOKEN * self.config.overlap).max(from);
+        let from =
+            (from..=far).rev().find(|&at| self.source.text.is_char_boundary(at)).unwrap_or(from);
         let before = Span::new(from, start).trim(self.source.text);
         let near = |at: usize| self.ruler.size(Span::new(at, before.end)) <= self.config.overlap;
         let sentence =
@@ -679,17 +710,14 @@ impl<'a> Builder<'a> {
     /// How many names of the title and path, counted from the end, the embedder takes with the span: all of them, else
     /// fewer, at least the last one unless it alone takes half the limit. `None` where the span does not fit.
     fn embeds(&self, span: Span, prefix: Option<Span>, path: &[u32]) -> Option<u32> {
-        let headings: Vec<String> = path
-            .iter()
-            .filter_map(|&at| self.source.outline.headings.get(at as usize))
-            .map(|h| h.text.clone())
-            .collect();
-        let names = names(self.source.title, &headings);
+        let names = self.names(path);
         let all = names.len() as u32;
         let Some(limit) = self.limit else { return Some(all) };
         let fits = |names: &[String]| {
             let text = compose(self.source.text, names, prefix.as_slice(), span);
-            limit.count_tokens(&text) <= limit.max_tokens()
+            // A token is at least a byte, special ones aside: short texts need no count.
+            text.len() + SPECIAL_TOKENS <= limit.max_tokens()
+                || limit.count_tokens(&text) <= limit.max_tokens()
         };
         let least = match names.last() {
             Some(last) if limit.count_tokens(last) <= limit.max_tokens() / 2 => 1,
@@ -698,10 +726,14 @@ impl<'a> Builder<'a> {
         let kept = (least..=all)
             .rev()
             .find(|&kept| fits(names.get((all - kept) as usize..).unwrap_or_default()))?;
-        if kept < all {
-            self.warn("heading paths were shortened to fit the embedder".to_owned());
-        }
         Some(kept)
+    }
+
+    /// Title and headings of a path.
+    fn names(&self, path: &[u32]) -> Vec<String> {
+        let headings = path.iter().filter_map(|&at| self.source.outline.headings.get(at as usize));
+        let headings: Vec<String> = headings.map(|heading| heading.text.clone()).collect();
+        names(self.source.title, &headings)
     }
 
     fn warn(&self, warning: String) {
@@ -745,6 +777,9 @@ impl<'a> Builder<'a> {
         top_level: Option<u32>,
         cut: bool,
     ) -> Draft {
+        if (embedded_headings as usize) < self.names(&path).len() {
+            self.warn("heading paths were shortened to fit the embedder".to_owned());
+        }
         Draft::Leaf(LeafDraft { span, prefix, path, embedded_headings, top_level, cut })
     }
 
@@ -848,7 +883,7 @@ impl<'a> Builder<'a> {
                 (kind, path.clone(), draft.hull().unwrap_or_default())
             }
         };
-        let tokens = self.ruler.size(span) as u32;
+        let tokens = self.tokens.size(span) as u32;
         tree.nodes.push(Node { kind, span, tokens, parent, children: Vec::new(), path });
         match draft {
             Draft::Leaf(leaf) => tree.leaves.push(Leaf {
@@ -889,7 +924,7 @@ impl<'a> Builder<'a> {
             .sections
             .iter()
             .filter_map(|s| blocks(s).iter().map(|b| b.span).reduce(Span::hull));
-        spans.map(|span| self.ruler.size(span) as u32).collect()
+        spans.map(|span| self.tokens.size(span) as u32).collect()
     }
 }
 
@@ -1082,7 +1117,8 @@ mod tests {
         let outline = parse(text, body, Format::Markdown);
         let offsets = measure(text, &outline, &Words);
         let source = Source { text, body, title: "doc", outline: &outline };
-        build(source, &Ruler::Tokens(&offsets.tokens), config, limit)
+        let ruler = Ruler::Tokens(&offsets.tokens);
+        build(source, &ruler, &ruler, config, limit)
     }
 
     fn tree(text: &str, target: usize) -> Tree {
@@ -1173,6 +1209,10 @@ mod tests {
         check("# A\n\n## B\n\n## C\n", 2, &[": # A//## B//## C"]);
         let tree = tree("# A\n\n## B\n", 2);
         assert!(!tree.leaves[0].has_body);
+        for text in ["# TODO\n", "Some text.\n\n# Title\n", "# Title\n\n<!-- c -->\n"] {
+            let tree = super::tests::tree(text, 200);
+            assert_eq!((tree.nodes.len(), tree.leaves.len()), (1, 1), "{text:?}");
+        }
         check("\n \n", 9, &[]);
         check("---\n", 9, &[]);
     }
@@ -1339,6 +1379,11 @@ mod tests {
             "lost the end of {text:?}"
         );
         for (index, node) in tree.nodes.iter().enumerate() {
+            assert_eq!(
+                node.children.is_empty(),
+                node.kind == NodeKind::Leaf,
+                "{node:?} in {text:?}"
+            );
             assert_ne!(node.children.len(), 1, "one child in {text:?}");
             let hull = node
                 .children

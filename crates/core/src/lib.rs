@@ -2,19 +2,19 @@
 //!
 //! Modules are declared in the order in which data flows; each uses only those above it.
 
-pub mod check;
-pub mod collapse;
-pub mod document;
-pub mod expand;
-pub mod group;
-pub mod hit;
-pub mod id;
-pub mod leaf;
-pub mod measure;
-pub mod merge;
-pub mod offsets;
-pub mod outline;
-pub mod pack;
 pub mod span;
-pub mod trace;
+pub mod id;
+pub mod offsets;
 pub mod tree;
+pub mod outline;
+pub mod measure;
+pub mod group;
+pub mod leaf;
+pub mod document;
+pub mod check;
+pub mod hit;
+pub mod collapse;
+pub mod merge;
+pub mod expand;
+pub mod pack;
+pub mod trace;

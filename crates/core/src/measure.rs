@@ -176,6 +176,20 @@ pub fn graphemes(text: &str, span: Span) -> Vec<Span> {
         .collect()
 }
 
+/// Runs of graphemes of about 64 bytes, so that a word of millions of letters is not cut into millions of pieces at once.
+pub fn grapheme_runs(text: &str, span: Span) -> Vec<Span> {
+    const RUN_BYTES: usize = 64;
+    let mut runs: Vec<Span> = Vec::new();
+    for (at, part) in slice(text, span).grapheme_indices(true) {
+        let grapheme = Span::new(span.start + at, span.start + at + part.len());
+        match runs.last_mut() {
+            Some(run) if run.len() + grapheme.len() <= RUN_BYTES => *run = run.hull(grapheme),
+            _ => runs.push(grapheme),
+        }
+    }
+    runs
+}
+
 /// Gives the size of a span: in budget tokens, or in characters.
 #[derive(Debug)]
 pub enum Ruler<'a> {

@@ -49,6 +49,11 @@ pub fn satisfiable(children: usize, min_siblings: usize, ratio: f64, depth: usiz
     need(children, min_siblings, ratio) <= children.min(depth)
 }
 
+/// Which share of a list of `depth` one parent must take before it fires: `need / depth`. Above 1 it cannot fire.
+pub fn share_of_list(children: usize, min_siblings: usize, ratio: f64, depth: usize) -> f64 {
+    need(children, min_siblings, ratio) as f64 / depth as f64
+}
+
 fn meets_ratio(matched: usize, children: usize, ratio: f64) -> bool {
     matched as f64 / children as f64 >= ratio
 }

@@ -2,8 +2,10 @@
 //!
 //! Invariant: parsing never fails; every non-blank byte of the body is in exactly one top block.
 
-use crate::span::{Span, is_blank, line_start, lines, next_line, slice};
+use crate::span::{Span, is_blank, lines, next_line, slice};
 use crate::tree::Heading;
+use std::collections::BTreeSet;
+
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// How a text is to be read.
@@ -115,7 +117,8 @@ fn markdown(text: &str, body: Span) -> Outline {
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS;
-    let mut reader = Reader { text, outline: Outline::default(), open: Vec::new(), heading: None };
+    let mut reader =
+        Reader { text, outline: Outline::default(), open: Vec::new(), too_deep: 0, heading: None };
     for (event, range) in Parser::new_ext(slice(text, body), options).into_offset_iter() {
         let span = Span::new(body.start + range.start, body.start + range.end);
         reader.read(&event, span);
@@ -146,11 +149,16 @@ fn with_definitions(text: &str, body: Span, blocks: Vec<Block>) -> Vec<Block> {
     all
 }
 
+/// Blocks nested deeper than this are text of the block around them.
+const MAX_DEPTH: usize = 64;
+
 /// Builds blocks from the parser's events.
 struct Reader<'a> {
     text: &'a str,
     outline: Outline,
     open: Vec<Block>,
+    /// Blocks that are open and too deep to be kept.
+    too_deep: usize,
     /// The text of the heading that is being read.
     heading: Option<String>,
 }
@@ -160,6 +168,7 @@ impl Reader<'_> {
         match event {
             Event::Start(tag) => self.start(tag, span),
             Event::End(tag) => self.end(*tag),
+            Event::Rule if self.too_deep > 0 => {}
             Event::Rule => self.close(Block { kind: BlockKind::Rule, span, children: Vec::new() }),
             Event::Text(piece) | Event::Code(piece) => {
                 if let Some(heading) = &mut self.heading {
@@ -201,7 +210,11 @@ impl Reader<'_> {
             Tag::TableRow => BlockKind::Row,
             _ => return,
         };
-        self.open.push(Block { kind, span, children: Vec::new() });
+        if self.open.len() < MAX_DEPTH {
+            self.open.push(Block { kind, span, children: Vec::new() });
+        } else {
+            self.too_deep += 1;
+        }
     }
 
     fn end(&mut self, tag: TagEnd) {
@@ -219,7 +232,9 @@ impl Reader<'_> {
             | TagEnd::TableRow => {}
             _ => return,
         }
-        if let Some(block) = self.open.pop() {
+        if self.too_deep > 0 {
+            self.too_deep -= 1;
+        } else if let Some(block) = self.open.pop() {
             self.close(block);
         }
     }
@@ -312,6 +327,7 @@ fn html_headings(text: &str, span: Span) -> Vec<(Span, u8, String)> {
     ];
     let html = slice(text, span).to_ascii_lowercase();
     let mut found = Vec::new();
+    let mut unclosed = BTreeSet::new();
     let mut at = 0;
     while let Some(open) = find(&html, at, "<") {
         let rest = html.get(open..).unwrap_or_default();
@@ -328,13 +344,17 @@ fn html_headings(text: &str, span: Span) -> Vec<(Span, u8, String)> {
             _ => continue,
         };
         let start = span.start + open;
-        if !is_blank(text, Span::new(line_start(text, start).max(span.start), start)) {
+        let before = html.get(..open).unwrap_or_default().trim_end_matches([' ', '\t']);
+        if !(before.is_empty() || before.ends_with('\n')) {
             continue;
         }
-        let close_tag = format!("</h{level}");
-        let (inner_end, end) = match find(&html, at, &close_tag) {
+        let closing =
+            if unclosed.contains(&level) { None } else { find(&html, at, &format!("</h{level}")) };
+        let (inner_end, end) = match closing {
             Some(close) => (close, find(&html, close, ">").map_or(html.len(), |end| end + 1)),
             None => {
+                // None closes behind this one either: each is a heading of one line.
+                unclosed.insert(level);
                 let line_end = (next_line(text, start) - span.start).min(html.len());
                 (line_end, line_end)
             }
@@ -462,6 +482,23 @@ mod tests {
         let found: Vec<_> = outline.blocks.iter().map(|b| slice(text, b.span)).collect();
         assert_eq!(found, ["# not a heading\nsecond line", "next"]);
         assert!(outline.headings.is_empty());
+    }
+
+    #[test]
+    fn deep_nesting_is_cut_off_and_still_covered() {
+        for text in [
+            ">".repeat(20_000) + " a",
+            "- ".repeat(5_000) + "a",
+            (0..300).fold(String::new(), |text, n| text + &" ".repeat(n) + "- a\n"),
+        ] {
+            let outline = outline(&text);
+            assert!(outline.blocks.iter().all(children_nest));
+            assert!(depth(&outline.blocks) <= MAX_DEPTH);
+        }
+    }
+
+    fn depth(blocks: &[Block]) -> usize {
+        blocks.iter().map(|block| 1 + depth(&block.children)).max().unwrap_or_default()
     }
 
     proptest! {

@@ -129,9 +129,14 @@ pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Contex
             }
         };
         match add(item, before, &attempt) {
-            Ok((spans, cost)) => {
-                taken.insert(item.doc, spans);
-                costs.insert(item.doc, cost);
+            Ok(added) => {
+                context.dropped.extend(added.left_out.into_iter().map(|span| Dropped {
+                    doc: item.doc,
+                    span,
+                    reason: DropReason::Budget,
+                }));
+                taken.insert(item.doc, added.spans);
+                costs.insert(item.doc, added.cost);
             }
             Err(reason) => context.dropped.push(drop(reason)),
         }
@@ -146,12 +151,21 @@ pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Contex
     context
 }
 
-/// Adds an item whole if it fits, else its evidence leaves one by one, whole ones only, best first.
+/// What came of adding an item.
+struct Added {
+    spans: Vec<Taken>,
+    cost: usize,
+    /// Evidence that did not fit, where the best did.
+    left_out: Vec<Span>,
+}
+
+/// Adds an item whole if it fits, else its evidence leaves one by one, whole ones only, best first; nothing of it if not
+/// even the best one fits.
 fn add(
     item: &Item,
     before: Vec<Taken>,
     attempt: &dyn Fn(&[Taken]) -> Result<usize, DropReason>,
-) -> Result<(Vec<Taken>, usize), DropReason> {
+) -> Result<Added, DropReason> {
     let with = |spans: &[Taken], span: Span, kind: ItemKind, rank: usize| {
         let mut spans = spans.to_vec();
         spans.push(Taken { span, kind, rank });
@@ -159,21 +173,24 @@ fn add(
     };
     let whole = with(&before, item.span, item.kind, item.rank());
     let reason = match attempt(&whole) {
-        Ok(cost) => return Ok((whole, cost)),
+        Ok(cost) => return Ok(Added { spans: whole, cost, left_out: Vec::new() }),
         Err(reason) => reason,
     };
-    let mut kept: Option<(Vec<Taken>, usize)> = None;
-    for evidence in &item.evidence {
-        let spans = kept.as_ref().map_or(before.as_slice(), |(spans, _)| spans);
-        let wider = with(spans, evidence.span, ItemKind::Cropped, evidence.rank);
-        if evidence.span == item.span {
-            continue;
-        }
-        if let Ok(cost) = attempt(&wider) {
-            kept = Some((wider, cost));
+    let mut evidence: Vec<&Evidence> =
+        item.evidence.iter().filter(|e| e.span != item.span).collect();
+    evidence.sort_by_key(|e| e.rank);
+    let (best, others) = evidence.split_first().ok_or(reason)?;
+    let spans = with(&before, best.span, ItemKind::Cropped, best.rank);
+    let cost = attempt(&spans)?;
+    let mut added = Added { spans, cost, left_out: Vec::new() };
+    for other in others {
+        let wider = with(&added.spans, other.span, ItemKind::Cropped, other.rank);
+        match attempt(&wider) {
+            Ok(cost) => (added.spans, added.cost) = (wider, cost),
+            Err(_) => added.left_out.push(other.span),
         }
     }
-    kept.ok_or(reason)
+    Ok(added)
 }
 
 /// Taken spans that make one passage.

@@ -42,11 +42,6 @@ impl Span {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// Whether the byte at `offset` lies in this span.
-    pub fn contains_offset(self, offset: usize) -> bool {
-        self.start <= offset && offset < self.end
-    }
-
     /// Whether both hold at least one common byte.
     pub fn overlaps(self, other: Span) -> bool {
         self.intersection(other).is_some()
@@ -108,17 +103,12 @@ pub fn is_blank(text: &str, span: Span) -> bool {
     slice(text, span).trim().is_empty()
 }
 
-/// The span's end, or the line feed's successor: the start of the line behind `offset`'s line.
+/// Where the line behind the one that holds `offset` starts, or the text's end.
 pub fn next_line(text: &str, offset: usize) -> usize {
     match text.as_bytes().iter().skip(offset).position(|&b| b == b'\n') {
         Some(distance) => offset + distance + 1,
         None => text.len(),
     }
-}
-
-/// The start of the line that holds `offset`.
-pub fn line_start(text: &str, offset: usize) -> usize {
-    text.as_bytes().iter().take(offset).rposition(|&b| b == b'\n').map_or(0, |at| at + 1)
 }
 
 /// The lines of a span, each with its line feed, as spans that follow each other without a gap.
@@ -180,12 +170,6 @@ impl SpanSet {
         }
     }
 
-    /// Whether some byte of the span is in the set.
-    pub fn touches(&self, span: Span) -> bool {
-        let at = self.spans.partition_point(|s| s.end <= span.start);
-        self.spans.get(at).is_some_and(|s| s.overlaps(span))
-    }
-
     /// The bytes of the span that are in the set.
     pub fn intersect(&self, span: Span) -> Vec<Span> {
         let from = self.spans.partition_point(|s| s.end <= span.start);
@@ -243,7 +227,7 @@ mod tests {
         let text = "a\nbc\n\nd";
         let parts: Vec<_> = lines(text, Span::new(0, 7)).iter().map(|&s| slice(text, s)).collect();
         assert_eq!(parts, ["a\n", "bc\n", "\n", "d"]);
-        assert_eq!((line_start(text, 3), next_line(text, 3)), (2, 5));
+        assert_eq!(next_line(text, 3), 5);
     }
 
     fn any_span() -> impl Strategy<Value = Span> {
@@ -254,10 +238,9 @@ mod tests {
         #[test]
         fn a_set_agrees_with_a_bit_map(spans in prop::collection::vec(any_span(), 0..12), probe in any_span()) {
             let set: SpanSet = spans.iter().copied().collect();
-            let bit = |at: usize| spans.iter().any(|s| s.contains_offset(at));
+            let bit = |at: usize| spans.iter().any(|s| s.start <= at && at < s.end);
             prop_assert_eq!(set.len(), (0..80).filter(|&at| bit(at)).count());
             prop_assert_eq!(set.covers(probe), (probe.start..probe.end).all(bit));
-            prop_assert_eq!(set.touches(probe), (probe.start..probe.end).any(bit));
             let inside: usize = set.intersect(probe).iter().map(|s| s.len()).sum();
             let outside: usize = set.missing_from(probe).iter().map(|s| s.len()).sum();
             prop_assert_eq!(inside + outside, probe.len());

@@ -3,17 +3,17 @@
 //!
 //! Modules are declared in the order in which data flows; each uses only those above it.
 
-pub mod catalog;
+pub mod tokens;
 pub mod config;
-pub mod embed;
-#[cfg(all(feature = "edge", feature = "sqlite"))]
-pub mod engine;
-pub mod index;
+pub mod read;
 #[cfg(feature = "local")]
 pub mod model;
-pub mod read;
+pub mod embed;
+pub mod index;
+pub mod catalog;
 #[cfg(all(feature = "edge", feature = "sqlite"))]
 pub mod store;
-pub mod tokens;
+#[cfg(all(feature = "edge", feature = "sqlite"))]
+pub mod engine;
 
 pub use umbel_core as core;

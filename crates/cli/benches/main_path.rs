@@ -2,6 +2,8 @@
 //!
 //! Each row gives the median of several runs, and its spread; compare rows of one run only.
 
+#![expect(clippy::unwrap_used, reason = "a bench stops at the first surprise")]
+
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -92,12 +94,8 @@ fn leaves() {
             let body = Span::new(0, page.len());
             let outline = parse(page, body, Format::Markdown);
             let source = Source { text: page, body, title: "t", outline: &outline };
-            black_box(build(
-                source,
-                &Ruler::Characters(CharacterOffsets::of(page)),
-                &characters,
-                None,
-            ));
+            let ruler = Ruler::Characters(CharacterOffsets::of(page));
+            black_box(build(source, &ruler, &ruler, &characters, None));
         }
     });
     row("parse and merge, sizes in characters", &rate(megabytes, parsed, "MB/s"));

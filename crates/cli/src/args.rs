@@ -94,11 +94,11 @@ pub(crate) struct Search {
     /// The question.
     pub(crate) query: String,
     /// Tokens of all passages together.
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget: Option<u32>,
     /// Passages at the most, inside the budget.
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
     /// What leaves that were not merged are delivered as.
     #[arg(long, value_name = "HOW", value_parser = ["none", "parent"])]
     pub(crate) expand: Option<String>,

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use umbel::config::Config;
 use umbel::embed::Embedder;
 use umbel::embed::local::{LocalEmbedder, LocalOptions};
-use umbel::engine::{Engine, peek};
+use umbel::engine::{Engine, EngineError, peek};
 use umbel::model::{FetchOptions, ModelSpec, fetch};
+use umbel::store::{Layout, lock};
 
 /// The configuration that file, environment and flags give, later ones winning.
 pub(crate) fn configuration(args: &Args, flags: &[String]) -> anyhow::Result<Config> {
@@ -39,6 +40,15 @@ pub(crate) fn embedder(config: &Config, output: &Output) -> anyhow::Result<Arc<d
     Ok(Arc::new(LocalEmbedder::load(&folder, &LocalOptions::default())?))
 }
 
+/// Fails at once where another process holds the store, before a model is fetched or loaded.
+pub(crate) fn not_held(args: &Args) -> anyhow::Result<()> {
+    let layout = Layout::new(&args.store);
+    if layout.exists() {
+        lock(&layout).map_err(EngineError::from)?;
+    }
+    Ok(())
+}
+
 /// Opens a store for searching: with the model if it has vectors.
 pub(crate) async fn open_for_search(
     args: &Args,
@@ -46,6 +56,7 @@ pub(crate) async fn open_for_search(
     output: &Output,
 ) -> anyhow::Result<Engine> {
     let info = peek(&args.store).await?;
+    not_held(args)?;
     let embedder = info.model.is_some().then(|| embedder(config, output)).transpose()?;
     let bar = output.progress();
     Ok(Engine::open(&args.store, config.clone(), embedder, &|progress| bar.show(progress)).await?)

@@ -93,7 +93,16 @@ fn scores(scores: Scores) -> String {
 
 fn write_summary(out: &mut String, response: &SearchResponse) -> std::fmt::Result {
     if response.context.passages.is_empty() {
-        return writeln!(out, "nothing found");
+        let dropped = response.context.dropped.len();
+        return match dropped {
+            0 => writeln!(out, "nothing found"),
+            _ => writeln!(
+                out,
+                "nothing fits {} tokens: {} dropped",
+                response.budget_tokens,
+                counted(dropped, "hit")
+            ),
+        };
     }
     writeln!(
         out,
@@ -126,7 +135,7 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
         )?;
         match fire.absorbed_by {
             Some(above) => {
-                writeln!(out, ", then absorbed by {}", node_name(response, above, None))?
+                writeln!(out, ", then absorbed by {}", node_name(response, above, None))?;
             }
             None => writeln!(out)?,
         }

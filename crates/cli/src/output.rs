@@ -4,7 +4,6 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use std::cell::RefCell;
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,7 +15,6 @@ use umbel::model::ModelError;
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
-    failed: RefCell<bool>,
 }
 
 /// An error with what to type.
@@ -48,6 +46,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<EngineError>() {
         Some(
             EngineError::MissingPath { .. }
+            | EngineError::UnreachablePath { .. }
+            | EngineError::SourceKnown { .. }
             | EngineError::SourceTaken { .. }
             | EngineError::Unknown { .. }
             | EngineError::NoSpan { .. }
@@ -77,7 +77,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 impl Output {
     /// An output for a person, or for a program that reads JSON.
     pub(crate) fn new(json: bool) -> Output {
-        Output { json, failed: RefCell::new(false) }
+        Output { json }
     }
 
     /// Whether JSON is wanted.
@@ -88,17 +88,13 @@ impl Output {
     /// A line of a result. A reader that went away is not an error.
     pub(crate) fn line(&self, line: impl AsRef<str>) {
         let mut out = std::io::stdout().lock();
-        if writeln!(out, "{}", line.as_ref()).is_err() {
-            *self.failed.borrow_mut() = true;
-        }
+        let _ = writeln!(out, "{}", line.as_ref());
     }
 
     /// Text of a result, as it is.
     pub(crate) fn text(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-            *self.failed.borrow_mut() = true;
-        }
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     /// A result as one line of JSON.

@@ -466,6 +466,7 @@ pub(crate) struct StatsJson {
     across_top_level: usize,
     children_per_parent: serde_json::Map<String, serde_json::Value>,
     satisfiable_share: Option<f64>,
+    greedy_parents: usize,
     documents_with_warnings: usize,
     advice: Vec<String>,
 }
@@ -507,6 +508,7 @@ pub(crate) fn stats(stats: &Stats) -> StatsJson {
             .map(|(n, count)| (n.to_string(), (*count).into()))
             .collect(),
         satisfiable_share: stats.satisfiable_share,
+        greedy_parents: stats.greedy_parents,
         documents_with_warnings: stats.documents_with_warnings,
         advice: stats.advice.clone(),
     }

@@ -22,7 +22,7 @@ pub enum Violation {
     Uncovered(Span),
     /// A leaf holds text of two top-level sections.
     AcrossTopLevel(Span),
-    /// A leaf has no text besides headings.
+    /// A leaf holds nothing but headings.
     EmptyBody(Span),
     /// An inner node has exactly one child.
     OneChild(Span),
@@ -79,7 +79,7 @@ pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Vi
         if leaf.span.is_empty() || leaf.span.trim(text) != leaf.span {
             violations.push(Violation::BlankEdge(leaf.span));
         }
-        if !leaf.has_body && tree.leaves.len() > 1 {
+        if tree.leaves.len() > 1 && headings_only(outline, leaf.span) {
             violations.push(Violation::EmptyBody(leaf.span));
         }
     }
@@ -110,13 +110,21 @@ pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Vi
     violations
 }
 
-/// Leaves that hold no body block at all, in a document that has one.
+/// Leaves of nothing but headings, in a document that has more. Pieces of a heading too long for one leaf do not count.
 pub fn empty_bodies(document: &Document, outline: &Outline) -> usize {
-    if !outline.blocks.iter().any(|block| block.kind.is_body()) {
+    let leaves = &document.tree.leaves;
+    if leaves.len() < 2 {
         return 0;
     }
-    let leaves = document.tree.leaves.iter();
-    leaves.filter(|leaf| bodies_by_section(outline, &[], leaf.span) == 0).count()
+    leaves.iter().filter(|leaf| headings_only(outline, leaf.span)).count()
+}
+
+/// Whether a span is made of whole headings only, rules aside.
+fn headings_only(outline: &Outline, span: Span) -> bool {
+    let from = outline.blocks.partition_point(|block| block.span.end <= span.start);
+    let inside = outline.blocks.iter().skip(from).take_while(|block| block.span.start < span.end);
+    let mut inside = inside.filter(|block| block.kind != BlockKind::Rule);
+    inside.all(|block| matches!(block.kind, BlockKind::Heading(_)) && span.contains(block.span))
 }
 
 /// Leaves with text of several top-level sections.
@@ -189,4 +197,73 @@ fn broken_nodes(document: &Document) -> Vec<Violation> {
         violations.push(Violation::BrokenNode(document.body));
     }
     violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leaf::{LeafConfig, Source, build};
+    use crate::measure::{Ruler, measure};
+    use crate::offsets::TokenCounter;
+    use crate::outline::{Format, parse};
+
+    /// A token is a byte.
+    struct Bytes;
+    impl TokenCounter for Bytes {
+        fn name(&self) -> &'static str {
+            "bytes"
+        }
+        fn count(&self, text: &str) -> usize {
+            text.len()
+        }
+        fn starts(&self, text: &str) -> Vec<u32> {
+            (0..text.len() as u32).collect()
+        }
+    }
+
+    /// Builds a document, spoils it, and returns what is found, in words.
+    fn spoiled(spoil: impl Fn(&mut Document)) -> String {
+        let text =
+            "# T\n\nPreface é.\n\n## A\n\nFirst text.\n\nSecond text.\n\n## B\n\nThird text.\n"
+                .to_owned();
+        let body = Span::new(0, text.len());
+        let outline = parse(&text, body, Format::Markdown);
+        let offsets = measure(&text, &outline, &Bytes);
+        let ruler = Ruler::Tokens(&offsets.tokens);
+        let source = Source { text: &text, body, title: "T", outline: &outline };
+        let config = LeafConfig { target: 20, ..LeafConfig::default() };
+        let (tree, _) = build(source, &ruler, &ruler, &config, None);
+        let mut document =
+            Document { body, title: "T".to_owned(), tree, offsets, warnings: Vec::new(), text };
+        spoil(&mut document);
+        let found = check(&document, &outline, Allowed::default());
+        found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn a_sound_document_has_no_violation() {
+        assert_eq!(spoiled(|_| {}), "");
+    }
+
+    #[test]
+    fn each_broken_promise_is_found() {
+        let check = |spoil: &dyn Fn(&mut Document), words: &str| {
+            let found = spoiled(spoil);
+            assert!(found.contains(words), "wanted `{words}`, found `{found}`");
+        };
+        check(&|d| d.tree.leaves[1].span.start += 1, "does not fit its children");
+        check(&|d| d.tree.leaves[0].span.end -= 1, "is in no leaf");
+        check(&|d| d.tree.leaves[1].span.end += 1, "starts or ends on a blank");
+        check(&|d| d.tree.leaves[1].span.start = 0, "overlap");
+        check(&|d| d.tree.leaves.truncate(1), "is in no leaf");
+        check(&|d| d.tree.nodes[0].span.end = d.text.find('é').unwrap() + 1, "is not in the text");
+        check(&|d| d.tree.nodes[0].children.truncate(1), "has exactly one child");
+        check(&|d| d.tree.nodes[1].parent = None, "does not fit its children");
+        check(&|d| d.tree.nodes[0].tokens += 1, "has a wrong token count");
+        check(
+            &|d| d.tree.leaves.last_mut().unwrap().span.start = 25,
+            "spans two top-level sections",
+        );
+        check(&|d| d.tree.leaves[1].span = Span::new(18, 22), "has no body");
+    }
 }

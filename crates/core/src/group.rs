@@ -113,11 +113,11 @@ mod tests {
         let n = sizes.len();
         let all = (0u32..1 << (n - 1)).map(|mask| {
             let mut groups = vec![vec![sizes[0]]];
-            for at in 1..n {
+            for (at, &size) in sizes.iter().enumerate().skip(1) {
                 if mask >> (at - 1) & 1 == 1 {
                     groups.push(Vec::new());
                 }
-                groups.last_mut().unwrap().push(sizes[at]);
+                groups.last_mut().unwrap().push(size);
             }
             groups
         });

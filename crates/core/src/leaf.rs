@@ -503,12 +503,11 @@ impl<'a> Builder<'a> {
             }
             let halves =
                 balance_into(group.len(), 2, &|i, j| size(group.start + i, group.start + j));
-            waiting.extend(
-                halves
-                    .into_iter()
-                    .rev()
-                    .map(|half| group.start + half.start..group.start + half.end),
-            );
+            // Items inside one token have together the size of one: cut them in the middle.
+            let middle = halves.first().filter(|_| halves.len() == 2);
+            let middle = group.start + middle.map_or(group.len() / 2, |half| half.end);
+            waiting.push(middle..group.end);
+            waiting.push(group.start..middle);
         }
         fitting
     }
@@ -545,34 +544,29 @@ impl<'a> Builder<'a> {
         };
         match &unit.inner {
             Inner::Led(lead, body) => {
-                let below = self.sub_units(body);
-                let lead_size = lead
-                    .iter()
-                    .map(|u| u.span)
-                    .reduce(Span::hull)
-                    .map_or(0, |span| self.ruler.size(span));
-                let mut below = below.into_iter();
+                if let Some(long) = self.too_long(lead) {
+                    let lead = plain(words(text, long), &Inner::WordParts);
+                    return lead.into_iter().chain([(**body).clone()]).collect();
+                }
+                let mut below = self.sub_units(body).into_iter();
                 match below.next() {
-                    Some(first) if lead_size <= self.capacity() / 2 => {
-                        std::iter::once(led(lead.clone(), first)).chain(below).collect()
-                    }
-                    _ => lead.iter().cloned().chain([(**body).clone()]).collect(),
+                    Some(first) => std::iter::once(led(lead.clone(), first)).chain(below).collect(),
+                    None => lead.iter().cloned().chain([(**body).clone()]).collect(),
                 }
             }
             Inner::Trailed(body, tail) => {
-                let mut below = self.sub_units(body);
-                let tail_size = tail
-                    .iter()
-                    .map(|u| u.span)
-                    .reduce(Span::hull)
-                    .map_or(0, |span| self.ruler.size(span));
-                match below.pop() {
-                    Some(last) if tail_size <= self.capacity() / 2 => {
-                        below.push(trailed(last, tail.clone()));
-                        below
-                    }
-                    _ => std::iter::once((**body).clone()).chain(tail.iter().cloned()).collect(),
+                if let Some(long) = self.too_long(tail) {
+                    let tail = plain(words(text, long), &Inner::WordParts);
+                    return std::iter::once((**body).clone()).chain(tail).collect();
                 }
+                let mut below = self.sub_units(body);
+                match below.pop() {
+                    Some(last) => below.push(trailed(last, tail.clone())),
+                    None => {
+                        below.extend(std::iter::once((**body).clone()).chain(tail.iter().cloned()))
+                    }
+                }
+                below
             }
             Inner::Block(block) => self.block_units(unit, block),
             Inner::Lines(block) => self.line_units(unit, block),
@@ -585,6 +579,12 @@ impl<'a> Builder<'a> {
                 if graphemes.len() < 2 { Vec::new() } else { plain(graphemes, &Inner::Graphemes) }
             }
         }
+    }
+
+    /// The bytes of fragments that take more than half of a leaf: they are cut like any text.
+    fn too_long(&self, fragments: &[Unit<'a>]) -> Option<Span> {
+        let hull = fragments.iter().map(|unit| unit.span).reduce(Span::hull)?;
+        (self.ruler.size(hull) > self.capacity() / 2).then_some(hull)
     }
 
     fn block_units(&self, unit: &Unit<'a>, block: &'a Block) -> Vec<Unit<'a>> {
@@ -648,10 +648,10 @@ impl<'a> Builder<'a> {
             let words = Unit { span, prefix, inner: Inner::Words };
             match units.pop() {
                 Some(before) if fence == Some(before.span) => {
-                    units.push(Unit { prefix: unit.prefix, ..led(vec![before], words) })
+                    units.push(Unit { prefix: unit.prefix, ..led(vec![before], words) });
                 }
                 Some(before) if fence.is_some() && closing(span) => {
-                    units.push(trailed(before, vec![words]))
+                    units.push(trailed(before, vec![words]));
                 }
                 before => units.extend(before.into_iter().chain([words])),
             }
@@ -815,7 +815,7 @@ impl<'a> Builder<'a> {
         for group in groups {
             let members: Vec<Draft> = leaves.by_ref().take(group.len()).collect();
             let path = match members.first() {
-                Some(Draft::Leaf(leaf)) => self.common_path(leaf, &members),
+                Some(Draft::Leaf(leaf)) => common_path(leaf, &members),
                 _ => Vec::new(),
             };
             if members.len() < 2 {
@@ -829,18 +829,6 @@ impl<'a> Builder<'a> {
             }
         }
         drafts
-    }
-
-    /// The headings that all of these leaves are under.
-    fn common_path(&self, first: &LeafDraft, members: &[Draft]) -> Vec<u32> {
-        let mut common = first.path.clone();
-        for member in members {
-            if let Draft::Leaf(leaf) = member {
-                let same = common.iter().zip(&leaf.path).take_while(|(a, b)| a == b).count();
-                common.truncate(same);
-            }
-        }
-        common
     }
 
     fn assemble(&self, drafts: Vec<Draft>) -> Tree {
@@ -1051,6 +1039,18 @@ fn glued<'a>(units: Vec<Unit<'a>>, text: &str) -> Vec<Unit<'a>> {
         None => joined.extend(lead),
     }
     joined
+}
+
+/// The headings that all of these leaves are under.
+fn common_path(first: &LeafDraft, members: &[Draft]) -> Vec<u32> {
+    let mut common = first.path.clone();
+    for member in members {
+        if let Draft::Leaf(leaf) = member {
+            let same = common.iter().zip(&leaf.path).take_while(|(a, b)| a == b).count();
+            common.truncate(same);
+        }
+    }
+    common
 }
 
 /// Makes a node with exactly one child and that child one node: the outer span, the inner path.
@@ -1294,7 +1294,7 @@ mod tests {
     #[test]
     fn what_a_configuration_gets_wrong_is_named() {
         let check = |config: LeafConfig, words: &str| {
-            assert_eq!(config.check().unwrap_err().to_string(), words)
+            assert_eq!(config.check().unwrap_err().to_string(), words);
         };
         let config = LeafConfig::default();
         check(

@@ -244,7 +244,7 @@ impl<'a> CharacterOffsets<'a> {
 
 /// Bytes that start a character.
 fn characters(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|&&byte| (byte as i8) >= -0x40).count()
+    bytes.iter().filter(|&&byte| byte.cast_signed() >= -0x40).count()
 }
 
 #[cfg(test)]

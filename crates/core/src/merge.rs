@@ -375,6 +375,7 @@ mod tests {
     use super::*;
     use crate::document::Document;
     use crate::hit::{Ancestor, Hit, LeafRecord};
+    use crate::offsets::Offsets;
     use crate::tree::{Leaf, Node, Tree};
 
     /// A document of nested nodes, as `a(b(c d) e)`: each leaf has ten tokens and ten bytes.
@@ -437,7 +438,7 @@ mod tests {
             body,
             title: String::new(),
             tree,
-            offsets: Default::default(),
+            offsets: Offsets::default(),
             warnings: Vec::new(),
         };
         (document, names)

@@ -106,7 +106,7 @@ mod tests {
     /// One token a byte pair: `ab|cd|e`.
     struct Pairs;
     impl TokenCounter for Pairs {
-        fn name(&self) -> &str {
+        fn name(&self) -> &'static str {
             "pairs"
         }
         fn count(&self, text: &str) -> usize {

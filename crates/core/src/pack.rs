@@ -128,7 +128,7 @@ pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Contex
                 _ => Ok(cost),
             }
         };
-        match add(item, before, &attempt) {
+        match add(item, &before, &attempt) {
             Ok(added) => {
                 context.dropped.extend(added.left_out.into_iter().map(|span| Dropped {
                     doc: item.doc,
@@ -163,7 +163,7 @@ struct Added {
 /// even the best one fits.
 fn add(
     item: &Item,
-    before: Vec<Taken>,
+    before: &[Taken],
     attempt: &dyn Fn(&[Taken]) -> Result<usize, DropReason>,
 ) -> Result<Added, DropReason> {
     let with = |spans: &[Taken], span: Span, kind: ItemKind, rank: usize| {
@@ -171,7 +171,7 @@ fn add(
         spans.push(Taken { span, kind, rank });
         spans
     };
-    let whole = with(&before, item.span, item.kind, item.rank());
+    let whole = with(before, item.span, item.kind, item.rank());
     let reason = match attempt(&whole) {
         Ok(cost) => return Ok(Added { spans: whole, cost, left_out: Vec::new() }),
         Err(reason) => reason,
@@ -180,7 +180,7 @@ fn add(
         item.evidence.iter().filter(|e| e.span != item.span).collect();
     evidence.sort_by_key(|e| e.rank);
     let (best, others) = evidence.split_first().ok_or(reason)?;
-    let spans = with(&before, best.span, ItemKind::Cropped, best.rank);
+    let spans = with(before, best.span, ItemKind::Cropped, best.rank);
     let cost = attempt(&spans)?;
     let mut added = Added { spans, cost, left_out: Vec::new() };
     for other in others {

@@ -55,11 +55,13 @@ impl Span {
     }
 
     /// The smallest span that contains both.
+    #[must_use]
     pub fn hull(self, other: Span) -> Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
     /// The span without the blank characters at its two ends; empty at its start if all is blank.
+    #[must_use]
     pub fn trim(self, text: &str) -> Span {
         let piece = slice(text, self);
         let left = piece.trim_start();

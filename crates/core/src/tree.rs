@@ -64,7 +64,7 @@ pub struct Leaf {
     pub prefix: Vec<Span>,
     /// The top-level section it lies in, as an index into [`Tree::top_level`]; `None` for text above the top level.
     pub top_level: Option<u32>,
-    /// Whether the leaf holds text besides headings, comments and link definitions.
+    /// Whether the leaf holds text besides headings, comments and link definitions, or was cut from text too large for one leaf.
     pub has_body: bool,
 }
 

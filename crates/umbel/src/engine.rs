@@ -35,6 +35,9 @@ const OPTIMIZE_SHARE: usize = 10;
 /// Documents that are kept in memory between searches.
 const DOCUMENTS_KEPT: NonZeroUsize = NonZeroUsize::new(512).expect("512 is not 0");
 
+/// Setting that is `no` from when a store is given a model until its documents are cut to fit it.
+const CUT_FOR_MODEL: &str = "cut_for_model";
+
 /// What a long call is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
@@ -60,7 +63,7 @@ pub struct Engine {
     lexical: LexicalEncoder,
     counter: O200k,
     layout: Layout,
-    documents: Mutex<LruCache<DocId, Arc<StoredDocument>>>,
+    documents: Mutex<LruCache<DocId, (u64, Arc<StoredDocument>)>>,
     warnings: Vec<String>,
     /// Texts embedded while opening, until a report takes them.
     embedded_on_opening: AtomicUsize,
@@ -107,18 +110,18 @@ pub fn wipe(dir: &Path) -> Result<(), EngineError> {
     let layout = Layout::new(dir);
     let _lock = lock(&layout)?;
     let unusable = |source| StoreError::Unusable { dir: dir.to_owned(), source };
-    let catalog = layout.catalog();
-    for suffix in ["", "-wal", "-shm"] {
-        let mut path = catalog.clone().into_os_string();
+    // The catalog goes last: a folder with a catalog is known to be a store.
+    remove(&layout.index()).map_err(unusable)?;
+    for suffix in ["-wal", "-shm", ""] {
+        let mut path = layout.catalog().into_os_string();
         path.push(suffix);
         remove(&PathBuf::from(path)).map_err(unusable)?;
     }
-    remove(&layout.index()).map_err(unusable)?;
     Ok(())
 }
 
 /// How the index compares to the catalog.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IndexCheck {
     /// Leaves of the catalog that the index lacks.
     pub missing: usize,
@@ -126,34 +129,41 @@ pub struct IndexCheck {
     pub unknown: usize,
 }
 
-/// Compares the index with the catalog, leaf by leaf, changing nothing. `None` while another process holds the store.
+/// Compares the index with the catalog, leaf by leaf. What a crash left to be applied counts as neither missing nor unknown.
+/// `None` where the index cannot be opened beside another process, or without the right to write.
 ///
 /// # Errors
 /// A catalog or an index that does not open.
 pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> {
     let layout = Layout::new(dir);
     let _lock = match lock(&layout) {
-        Err(StoreError::Held { .. }) => return Ok(None),
+        Err(StoreError::Held { .. } | StoreError::Unusable { .. }) => return Ok(None),
         other => other?,
     };
     let catalog = SqliteCatalog::open_read_only(&layout.catalog())?;
     let dimension =
         catalog.describe().await?.settings.get("dimension").and_then(|d| d.parse().ok());
-    let index = EdgeIndex::open(&layout.index(), &EdgeOptions { dimension })?;
-    let ids: Vec<DocId> =
-        catalog.list().await?.into_iter().filter(|e| e.indexed).map(|e| e.id).collect();
+    let index = match EdgeIndex::open(&layout.index(), &EdgeOptions { dimension }) {
+        Err(IndexError::Dimension { .. }) => return Ok(Some(IndexCheck::default())),
+        other => other?,
+    };
+    let entries = catalog.list().await?;
     let (mut found, mut missing) = (0, 0);
-    for some in ids.chunks(DOCUMENTS_PER_FLUSH) {
-        for stored in catalog.load(some).await?.into_iter().flatten() {
-            let stored_records = index.fetch(&stored.leaf_ids).await?;
-            let same = records(&stored)
-                .zip(stored_records)
-                .filter(|(wanted, got)| got.as_ref() == Some(wanted))
-                .count();
-            found += same;
-            missing += stored.leaf_ids.len() - same;
+    for some in entries.chunks(DOCUMENTS_PER_FLUSH) {
+        let ids: Vec<DocId> = some.iter().map(|entry| entry.id).collect();
+        for stored in catalog.load(&ids).await?.into_iter().flatten() {
+            let kept = index.fetch(&stored.leaf_ids).await?;
+            found += kept.iter().flatten().count();
+            if stored.entry.indexed {
+                missing += records(&stored)
+                    .zip(&kept)
+                    .filter(|(wanted, got)| got.as_ref() != Some(wanted))
+                    .count();
+            }
         }
     }
+    let deletes = catalog.pending(usize::MAX >> 1).await?.deletes;
+    found += index.fetch(&deletes).await?.iter().flatten().count();
     let unknown = index.describe().await?.points.saturating_sub(found);
     Ok(Some(IndexCheck { missing, unknown }))
 }
@@ -171,7 +181,7 @@ impl Engine {
     /// Opens a store, or makes one, and repairs its index from the catalog.
     ///
     /// With an embedder, a store that had no vectors gets them. Without one, a new store searches by words only, and a store
-    /// with vectors can be looked at and shrunk, not searched or added to.
+    /// with vectors can be shrunk, not searched or added to.
     ///
     /// # Errors
     /// The store is held by another process, was made with another model or language, or its catalog does not open.
@@ -206,11 +216,10 @@ impl Engine {
         };
         if agreed.gained_vectors {
             engine.read_again(progress).await?;
+            engine.catalog.set(&[(CUT_FOR_MODEL, "")]).await?;
         }
-        if engine.embedder.is_some() || agreed.dimension.is_none() {
-            let embedded = engine.apply_pending(progress).await?;
-            engine.embedded_on_opening.store(embedded, Ordering::Relaxed);
-        }
+        let embedded = engine.apply_pending(progress).await?;
+        engine.embedded_on_opening.store(embedded, Ordering::Relaxed);
         Ok(engine)
     }
 
@@ -232,7 +241,11 @@ impl Engine {
         let mut done = 0;
         let total = self.pending_leaves().await?;
         loop {
-            let pending = self.catalog.pending(DOCUMENTS_PER_FLUSH).await?;
+            let mut pending = self.catalog.pending(DOCUMENTS_PER_FLUSH).await?;
+            if !self.can_embed().await? {
+                // Without the model, what is gone is still taken out; the rest waits.
+                pending.documents.clear();
+            }
             if pending == Pending::default() {
                 break;
             }
@@ -256,8 +269,12 @@ impl Engine {
             self.index.optimize().await?;
             self.index.flush().await?;
         }
-        self.documents.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(embedded)
+    }
+
+    /// Whether leaves can be added: there is an embedder, or the store has no vectors.
+    async fn can_embed(&self) -> Result<bool, EngineError> {
+        Ok(self.embedder.is_some() || self.index.describe().await?.dimension.is_none())
     }
 
     async fn pending_leaves(&self) -> Result<usize, EngineError> {
@@ -336,18 +353,19 @@ impl Engine {
         Ok((hashes.iter().filter_map(|hash| known.get(hash).cloned()).collect(), fresh))
     }
 
-    /// Documents by id, kept in memory between searches.
+    /// Documents by id as of a generation, kept in memory between searches.
     async fn documents(
         &self,
         ids: &[DocId],
+        generation: u64,
     ) -> Result<BTreeMap<DocId, Arc<StoredDocument>>, EngineError> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
         {
             let mut kept = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
             for &id in ids {
-                match kept.get(&id) {
-                    Some(document) => {
+                match kept.get(&id).filter(|(kept_at, _)| *kept_at == generation) {
+                    Some((_, document)) => {
                         found.insert(id, Arc::clone(document));
                     }
                     None => missing.push(id),
@@ -358,7 +376,7 @@ impl Engine {
         let mut kept = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, document) in missing.into_iter().zip(loaded) {
             if let Some(document) = document.map(Arc::new) {
-                kept.put(id, Arc::clone(&document));
+                kept.put(id, (generation, Arc::clone(&document)));
                 found.insert(id, document);
             }
         }
@@ -422,13 +440,15 @@ async fn agree(
         }
         Some(got) if wanted.is_empty() => {
             let dimension = dimension.unwrap_or_default();
-            catalog
-                .set(&[
-                    ("model", got),
-                    ("dimension", &dimension.to_string()),
-                    ("language", language),
-                ])
-                .await?;
+            let cut = if info.documents > 0 { "no" } else { "" };
+            let size = dimension.to_string();
+            let settings = [
+                ("model", got),
+                ("dimension", &size),
+                ("language", language),
+                (CUT_FOR_MODEL, cut),
+            ];
+            catalog.set(&settings).await?;
             Ok(Agreed {
                 dimension: Some(dimension),
                 rebuild: true,
@@ -439,10 +459,10 @@ async fn agree(
             catalog.set(&[("model", ""), ("dimension", ""), ("language", language)]).await?;
             Ok(Agreed { dimension: None, rebuild: true, gained_vectors: false })
         }
-        _ => Ok(Agreed {
+        got => Ok(Agreed {
             dimension: setting("dimension").parse().ok(),
             rebuild: false,
-            gained_vectors: false,
+            gained_vectors: got.is_some() && setting(CUT_FOR_MODEL) == "no",
         }),
     }
 }
@@ -473,6 +493,8 @@ async fn open_index(
                     "the index was damaged and was built anew from the catalog: {source}"
                 ));
             }
+            // The store was given a model, and the process ended before the index was made for it.
+            Err(IndexError::Dimension { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -541,6 +563,22 @@ pub enum EngineError {
         /// The path.
         path: PathBuf,
     },
+    /// A path that is to be indexed cannot be reached.
+    #[error("`{path}` cannot be reached")]
+    UnreachablePath {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A folder is indexed already, under another name.
+    #[error("`{root}` is the source `{name}` already")]
+    SourceKnown {
+        /// The name.
+        name: String,
+        /// The folder.
+        root: PathBuf,
+    },
     /// A source's name is taken by another folder.
     #[error("the source `{name}` is `{known}`, got `{given}`")]
     SourceTaken {
@@ -594,7 +632,10 @@ impl EngineError {
                 format!("set `embed.model` to `{name}`, or embed everything again with `umbel index --rebuild FOLDER`")
             }
             EngineError::Language { wanted, .. } => format!("set `lexical.language` to `{wanted}`, or start over with `umbel index --rebuild FOLDER`"),
-            EngineError::NoModel { .. } => "fetch it with `umbel model pull`".to_owned(),
+            EngineError::NoModel { .. } => "leave `--lexical` out: `umbel model pull` fetches the model".to_owned(),
+            EngineError::UnreachablePath { .. } => "check the permissions of the folders above it".to_owned(),
+            EngineError::SourceKnown { name, .. } => format!("leave `--source` out, or take it out first with `umbel remove {name}`"),
+            EngineError::Store(StoreError::Foreign { .. }) => "give an empty or a new folder with `--store DIR`".to_owned(),
             EngineError::MissingPath { .. } => "give a folder or file that exists".to_owned(),
             EngineError::SourceTaken { name, .. } => format!("give the folder a name of its own with `--source NAME`, or say that it moved with `--source {name}`"),
             EngineError::Unknown { similar, .. } if !similar.is_empty() => format!("did you mean `{}`?", similar.join("`, `")),

@@ -92,7 +92,8 @@ pub fn document(
         Unit::Characters => Ruler::Characters(CharacterOffsets::of(&text)),
     };
     let source = Source { text: &text, body, title: &title, outline: &outline };
-    let (tree, odd) = build(source, &ruler, &config.leaf(), limit);
+    let tokens = Ruler::Tokens(&offsets.tokens);
+    let (tree, odd) = build(source, &ruler, &tokens, &config.leaf(), limit);
     warnings.extend(odd);
     Document { body, title, tree, offsets, warnings, text }
 }

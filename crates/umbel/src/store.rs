@@ -63,6 +63,14 @@ pub enum StoreError {
         /// The process, `unknown` where it did not say.
         pid: String,
     },
+    /// The folder holds something else.
+    #[error("`{dir}` is no store, and holds `{entry}`")]
+    Foreign {
+        /// The folder.
+        dir: PathBuf,
+        /// A file or folder in it that no store has.
+        entry: String,
+    },
     /// The folder cannot be written.
     #[error("the store `{dir}` cannot be used")]
     Unusable {
@@ -79,6 +87,9 @@ pub enum StoreError {
 /// [`StoreError::Held`] at once where another process has it.
 pub fn lock(layout: &Layout) -> Result<StoreLock, StoreError> {
     let unusable = |source| StoreError::Unusable { dir: layout.dir.clone(), source };
+    if let Some(entry) = foreign(layout) {
+        return Err(StoreError::Foreign { dir: layout.dir.clone(), entry });
+    }
     fs_err::create_dir_all(&layout.dir).map_err(unusable)?;
     let path = layout.lock();
     let mut file = File::options()
@@ -109,6 +120,22 @@ pub fn lock(layout: &Layout) -> Result<StoreLock, StoreError> {
     Ok(StoreLock { _file: file })
 }
 
+/// What a folder without a catalog holds besides a lock and the draft of a catalog: a store is not made beside it.
+fn foreign(layout: &Layout) -> Option<String> {
+    if layout.exists() {
+        return None;
+    }
+    let names =
+        fs_err::read_dir(&layout.dir).ok()?.filter_map(Result::ok).map(|entry| entry.file_name());
+    let mut names = names.map(|name| name.to_string_lossy().into_owned());
+    let ours = |name: &str| match name {
+        "lock" => fs_err::read_to_string(layout.lock())
+            .is_ok_and(|pid| pid.bytes().all(|b| b.is_ascii_digit())),
+        _ => name.starts_with("catalog.sqlite") || name.starts_with(".catalog.sqlite"),
+    };
+    names.find(|name| !ours(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +149,17 @@ mod tests {
         assert!(error.contains(&std::process::id().to_string()), "{error}");
         drop(held);
         lock(&layout).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_holds_something_else_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs_err::create_dir_all(dir.path().join("index")).unwrap();
+        let error = lock(&Layout::new(dir.path())).unwrap_err().to_string();
+        assert!(error.ends_with("is no store, and holds `index`"), "{error}");
+        fs_err::remove_dir_all(dir.path().join("index")).unwrap();
+        fs_err::write(dir.path().join("lock"), "mine").unwrap();
+        lock(&Layout::new(dir.path())).unwrap_err();
+        assert_eq!(fs_err::read_to_string(dir.path().join("lock")).unwrap(), "mine");
     }
 }

@@ -3,6 +3,7 @@
 use super::configuration;
 use crate::args::Args;
 use crate::output::Output;
+use umbel::config::Config;
 use umbel::embed::Embedder as _;
 use umbel::embed::local::{LocalEmbedder, LocalOptions};
 use umbel::engine::peek;
@@ -20,7 +21,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
         Finding { what: "version", state: Ok(env!("CARGO_PKG_VERSION").to_owned()) },
         Finding {
             what: "configuration",
-            state: config.as_ref().map(|c| c.hash()).map_err(|e| format!("{e:#}")),
+            state: config.as_ref().map(Config::hash).map_err(|e| format!("{e:#}")),
         },
     ];
     let config = config.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! `umbel index` and `umbel remove`.
 
-use super::{configuration, embedder};
+use super::{configuration, embedder, not_held};
 use crate::args::{self, Args};
 use crate::output::{Output, number, usage};
 use crate::wire;
@@ -20,6 +20,7 @@ pub(crate) async fn run(args: &Args, index: &args::Index, output: &Output) -> an
         }
     }
     let config = configuration(args, &[])?;
+    not_held(args)?;
     let model = if index.lexical { None } else { Some(embedder(&config, output)?) };
     if index.rebuild {
         wipe(&args.store)?;

@@ -20,7 +20,11 @@ pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> 
     let config = configuration(args, &flags)?;
     let engine = open_for_search(args, &config, output).await?;
     let response = engine
-        .search(&SearchRequest { query: search.query.clone(), limit: search.limit, config })
+        .search(&SearchRequest {
+            query: search.query.clone(),
+            limit: search.limit.map(|limit| limit as usize),
+            config,
+        })
         .await?;
     if output.is_json() {
         output.json(&wire::search(&response))?;

@@ -233,6 +233,70 @@ fn an_unreadable_file_is_skipped_with_a_warning() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_looked_into_keeps_its_documents() {
+    let place = Place::new();
+    place.write("docs/a.md", PAGE.1);
+    place.write("docs/sub/b.md", "# B\n\nA heron.\n");
+    mode(place.path(), 0o777);
+    let args = ["index", "docs", "--lexical", "--json"];
+    Ran::of(as_other_user(&place, &args), args.join(" ")).succeeds();
+    mode(&place.path().join("docs/sub"), 0o000);
+    let report = Ran::of(as_other_user(&place, &args), args.join(" ")).succeeds().json();
+    mode(&place.path().join("docs/sub"), 0o755);
+    assert_eq!((number(&report, "/removed"), number(&report, "/documents")), (0, 2));
+    assert_eq!(list(&report, "/skipped").len(), 1);
+}
+
+#[test]
+fn a_file_that_never_ends_is_skipped() {
+    let place = Place::indexed(&[PAGE]);
+    let made = Command::new("mkfifo").arg(place.path().join("docs/pipe.md")).status().unwrap();
+    assert!(made.success());
+    place.run(&["index", "docs", "--lexical"]).succeeds().warns("`pipe.md`: is not a regular file");
+    usable(&place);
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_no_place_for_a_store() {
+    let place = Place::new();
+    place.write("docs/a.md", PAGE.1);
+    place.write("project/index/precious.txt", "x");
+    for rebuild in [
+        &["--store", "project", "index", "docs", "--lexical"][..],
+        &["--store", "project", "index", "docs", "--lexical", "--rebuild"],
+    ] {
+        place.run(rebuild).fails(3, "`project` is no store, and holds `index`");
+    }
+    assert!(place.path().join("project/index/precious.txt").exists());
+}
+
+#[test]
+fn words_only_is_refused_for_a_store_with_vectors() {
+    let place = Place::new();
+    place.write("docs/a.md", PAGE.1);
+    place.run(&["index", "docs"]).succeeds();
+    place.run(&["index", "docs", "--lexical"]).fails(3, "no model is loaded");
+    let report = place.run(&["index", "docs", "--json"]).succeeds().json();
+    assert_eq!((number(&report, "/unchanged"), number(&report, "/embedded")), (1, 0));
+    usable(&place);
+}
+
+#[test]
+fn two_folders_of_one_name_and_one_folder_of_two_names() {
+    let place = Place::new();
+    place.write("docs/a.md", PAGE.1);
+    place.write("docs/docs/b.md", "# B\n\nA heron.\n");
+    let mut command = place.command(&["--store", "../.umbel", "index", ".", "docs", "--lexical"]);
+    command.current_dir(place.path().join("docs"));
+    Ran::of(command, "index . docs".to_owned()).fails(2, "the source `docs` is");
+    place.run(&["index", "docs", "--lexical"]).succeeds();
+    place
+        .run(&["index", "docs", "--source", "handbook", "--lexical"])
+        .fails(2, "is the source `docs` already");
+    usable(&place);
+}
+
+#[test]
 fn a_store_that_cannot_be_written() {
     let place = Place::indexed(&[PAGE]);
     for file in walk(&place.path().join(".umbel")) {

@@ -2,7 +2,7 @@
 
 use super::cli::{Place, list, number, text};
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A generator that a seed fixes; the seed is printed.
 struct Random(u64);
@@ -44,7 +44,11 @@ fn killing_index_at_random_moments_loses_nothing_committed() {
     for n in 0..documents {
         place.write(&format!("docs/{n}.md"), page(n, 0));
     }
-    let mut committed = 0;
+    // How long a whole run takes, so that kills land inside one.
+    let whole = Instant::now();
+    place.run(&["--store", "probe", "index", "docs", "--lexical"]).succeeds();
+    let whole = whole.elapsed().as_millis() as u64;
+    let (mut committed, mut unfinished) = (0, 0);
     for round in 0..25 {
         // Some rounds change documents, so that old leaves are deleted too.
         if round % 3 == 2 {
@@ -59,9 +63,9 @@ fn killing_index_at_random_moments_loses_nothing_committed() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(random.below(1500)));
+        std::thread::sleep(Duration::from_millis(random.below(whole)));
         let _ = child.kill();
-        child.wait().unwrap();
+        unfinished += usize::from(!child.wait().unwrap().success());
         if !place.path().join(".umbel/catalog.sqlite").exists() {
             continue;
         }
@@ -73,7 +77,7 @@ fn killing_index_at_random_moments_loses_nothing_committed() {
             "round {round}: {documents} documents, {committed} were committed before"
         );
         committed = documents;
-        let check = place.run(&["check", "--json"]).json();
+        let check = place.run(&["check", "--json"]).succeeds().json();
         assert!(
             check
                 .pointer("/violations")
@@ -82,6 +86,7 @@ fn killing_index_at_random_moments_loses_nothing_committed() {
             "{check}"
         );
     }
+    assert!(unfinished >= 5, "only {unfinished} of 25 runs were killed before their end");
     let report = place.run(&["index", "docs", "--lexical", "--json"]).succeeds().json();
     assert_eq!(number(&report, "/documents"), documents as u64);
     place.run(&["check"]).succeeds();
@@ -104,4 +109,36 @@ fn killing_index_at_random_moments_loses_nothing_committed() {
 
 fn texts(found: &serde_json::Value) -> Vec<&str> {
     list(found, "/context/passages").iter().map(|passage| text(passage, "/text")).collect()
+}
+
+#[test]
+fn killing_the_step_from_words_to_vectors_with_the_model_can_be_done_again() {
+    let mut random = Random::new();
+    let place = Place::new();
+    for n in 0..12 {
+        // Leaves of few budget tokens and many word pieces: they must be cut again to fit the model.
+        let code: String = (0..40)
+            .map(|k| {
+                format!("    antidisestablishmentarianism_{n}_{k} floccinaucinihilipilification\n")
+            })
+            .collect();
+        place
+            .write(&format!("docs/{n}.md"), format!("# Page {n}\n\nText of page {n}.\n\n{code}\n"));
+    }
+    place.run(&["index", "docs", "--lexical"]).succeeds();
+    for _ in 0..6 {
+        let mut child = place
+            .command(&["index", "docs"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(random.below(3000)));
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    let report = place.run(&["index", "docs", "--json"]).succeeds().json();
+    assert_eq!((number(&report, "/documents"), number(&report, "/unchanged")), (12, 12));
+    place.run(&["check"]).succeeds();
+    place.run(&["search", "text of page"]).succeeds();
 }

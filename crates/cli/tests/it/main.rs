@@ -1,5 +1,7 @@
 //! The command as a person would type it.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod cli;
 
 mod bad_input;

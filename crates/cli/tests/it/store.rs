@@ -69,7 +69,7 @@ fn show_opens_a_citation_and_tree_prints_spans() {
         "# A\n\nFirst.\n\n## B\n\nSecond é.\n"
     );
     let out = place.run(&["tree", "a.md"]).succeeds().stdout();
-    assert!(out.contains("leaf 0..11") && out.contains("B"), "{out}");
+    assert!(out.contains("leaf 0..11") && out.contains(" B\n"), "{out}");
     let end = "# A\n\nFirst.\n\n## B\n\nSecond é".len() - 1;
     place.run(&["show", &format!("a.md:0..{end}")]).fails(2, "starts and ends between characters");
     place.run(&["show", "a.md:0..999"]).fails(2, "has no span 0..999");
@@ -118,4 +118,17 @@ fn doctor_says_what_is_missing() {
     let place = Place::new();
     let out = place.run(&["doctor"]).code(1).stdout();
     assert!(out.contains("missing  store"), "{out}");
+}
+
+#[test]
+fn check_judges_by_the_settings_that_the_store_was_made_with() {
+    let text = (0..200).map(|n| format!("Sentence number {n} stands here. ")).collect::<String>();
+    for set in ["leaf.overlap=20", "leaf.unit=characters", "leaf.keep_whole_tokens=5000"] {
+        let place = Place::new();
+        place.write("docs/a.md", format!("# A\n\n## One\n\n{text}\n\n## Two\n\n{text}\n"));
+        place.write("docs/todo.md", "# Todo\n");
+        place.write("docs/front.md", "---\ntitle: x\n---\nSome text.\n\n# Title\n");
+        place.run(&["index", "docs", "--lexical", "--set", set]).succeeds();
+        place.run(&["check"]).succeeds();
+    }
 }

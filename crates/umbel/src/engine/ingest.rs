@@ -4,7 +4,7 @@
 
 use super::{Engine, EngineError, ModelLimit, OnProgress, Progress};
 use crate::catalog::{Change, DocumentEntry, NewDocument, Source};
-use crate::read::{decode, document, format_of};
+use crate::read::{MAX_FILE_BYTES, ReadError, decode, document, format_of};
 use ignore::WalkBuilder;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,9 @@ const DOCUMENTS_PER_COMMIT: usize = 100;
 const BYTES_PER_COMMIT: usize = 8 << 20;
 /// Raised when the same file would give another tree, so that stores take it in again.
 const READER_VERSION: u32 = 1;
+
+/// Setting that holds how the leaves of the store were cut last.
+pub(super) const LEAF_SETTINGS: &str = "leaf";
 
 /// What is to be taken in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +76,17 @@ struct Found {
     format: Format,
 }
 
+/// What a walk through a source saw.
+#[derive(Default)]
+struct Walked {
+    /// Files that are read.
+    files: Vec<Found>,
+    /// Files that are not.
+    skipped: Vec<Skipped>,
+    /// Paths below which nothing could be seen: what is known of them is kept.
+    unseen: Vec<String>,
+}
+
 /// What a file came to.
 enum Outcome {
     Unchanged,
@@ -91,16 +105,27 @@ impl Engine {
         requests: &[IngestRequest],
         progress: OnProgress<'_>,
     ) -> Result<IngestReport, EngineError> {
-        let mut report = IngestReport::default();
-        let mut sources = Vec::with_capacity(requests.len());
-        for request in requests {
-            sources.push(self.source(request).await?);
+        if !self.can_embed().await? {
+            let info = self.catalog.describe().await?;
+            let model = info.settings.get("model").cloned().unwrap_or_default();
+            return Err(EngineError::NoModel { model });
         }
+        let mut report = IngestReport::default();
+        let mut sources: Vec<Source> = Vec::with_capacity(requests.len());
+        for request in requests {
+            let source = self.source(request, &sources).await?;
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+        let leaf = serde_json::to_string(&self.config.settings().leaf)
+            .expect("leaf settings are plain values");
+        self.catalog.set(&[(LEAF_SETTINGS, &leaf)]).await?;
         for source in sources {
             progress(Progress::Scanning);
-            let (files, skipped) = self.walk(&source.root);
-            report.skipped.extend(skipped);
-            self.read(&source, &files, &mut report, progress).await?;
+            let walked = self.walk(&source.root);
+            report.skipped.extend(walked.skipped.iter().cloned());
+            self.read(&source, &walked, &mut report, progress).await?;
         }
         report.embedded = self.embedded_on_opening.swap(0, Ordering::Relaxed)
             + self.apply_pending(progress).await?;
@@ -137,16 +162,27 @@ impl Engine {
         Ok(count)
     }
 
-    /// The source that a path is: the one that has this root already, else a new one.
-    async fn source(&self, request: &IngestRequest) -> Result<Source, EngineError> {
-        let root = fs_err::canonicalize(&request.path)
-            .map_err(|_| EngineError::MissingPath { path: request.path.clone() })?;
-        let known = self.catalog.sources().await?;
-        if let Some(name) = &request.source {
-            return Ok(Source { name: name.clone(), root });
-        }
-        if let Some(source) = known.iter().find(|source| source.root == root) {
-            return Ok(source.clone());
+    /// The source that a path is: the one that has this root already, else a new one. `also` are those of the same call.
+    async fn source(
+        &self,
+        request: &IngestRequest,
+        also: &[Source],
+    ) -> Result<Source, EngineError> {
+        let path = request.path.clone();
+        let root = fs_err::canonicalize(&request.path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => EngineError::MissingPath { path },
+            _ => EngineError::UnreachablePath { path, source },
+        })?;
+        let mut known = self.catalog.sources().await?;
+        known.extend(also.iter().cloned());
+        let same_root = known.iter().find(|source| source.root == root);
+        match (&request.source, same_root) {
+            (Some(name), Some(source)) if source.name != *name => {
+                return Err(EngineError::SourceKnown { name: source.name.clone(), root });
+            }
+            (Some(name), _) => return Ok(Source { name: name.clone(), root }),
+            (None, Some(source)) => return Ok(source.clone()),
+            (None, None) => {}
         }
         let typed = request.path.to_string_lossy();
         let name = match typed.trim_end_matches('/').trim_start_matches("./") {
@@ -161,8 +197,8 @@ impl Engine {
         }
     }
 
-    /// The files of a source that are read, in order of their paths, and those that are not.
-    fn walk(&self, root: &Path) -> (Vec<Found>, Vec<Skipped>) {
+    /// The files of a source, in order of their paths.
+    fn walk(&self, root: &Path) -> Walked {
         let store =
             fs_err::canonicalize(&self.layout.dir).unwrap_or_else(|_| self.layout.dir.clone());
         let walker = WalkBuilder::new(root)
@@ -172,55 +208,47 @@ impl Engine {
             .filter_entry(move |entry| !entry.path().starts_with(&store))
             .sort_by_file_path(Path::cmp)
             .build();
-        let mut files = Vec::new();
-        let mut skipped = Vec::new();
+        let mut walked = Walked::default();
+        let skip = |path: &Path, reason: String, broken: bool| Skipped {
+            path: relative(root, path).unwrap_or_else(|| path.to_string_lossy().into_owned()),
+            reason,
+            broken,
+        };
         for entry in walker {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    skipped.push(Skipped {
-                        path: "?".to_owned(),
-                        reason: error.to_string(),
-                        broken: true,
-                    });
+                    let path = error_path(&error).unwrap_or(root).to_owned();
+                    walked.skipped.push(skip(&path, error.to_string(), true));
+                    walked.unseen.push(relative(root, &path).unwrap_or_default());
                     continue;
                 }
             };
-            if entry.file_type().is_none_or(|kind| kind.is_dir()) {
+            if entry.file_type().is_some_and(|kind| kind.is_dir()) {
                 continue;
             }
-            let file = entry.into_path();
-            let inside =
-                file.strip_prefix(root).ok().filter(|inside| !inside.as_os_str().is_empty());
-            let inside = inside.or_else(|| file.file_name().map(Path::new)).unwrap_or(&file);
-            let parts: Option<Vec<&str>> =
-                inside.components().map(|part| part.as_os_str().to_str()).collect();
-            let Some(path) = parts.map(|parts| parts.join("/")) else {
-                let path = inside.to_string_lossy().into_owned();
-                skipped.push(Skipped {
-                    path,
-                    reason: "its name is not UTF-8".to_owned(),
-                    broken: true,
-                });
+            let (is_file, file) =
+                (entry.file_type().is_some_and(|kind| kind.is_file()), entry.into_path());
+            let Some(format) = format_of(&file) else {
+                walked.skipped.push(skip(&file, "this format is not read".to_owned(), false));
                 continue;
             };
-            match format_of(&file) {
-                Some(format) => files.push(Found { path, file, format }),
-                None => skipped.push(Skipped {
-                    path,
-                    reason: "this format is not read".to_owned(),
-                    broken: false,
-                }),
+            match relative(root, &file) {
+                None => walked.skipped.push(skip(&file, "its name is not UTF-8".to_owned(), true)),
+                Some(_) if !is_file => {
+                    walked.skipped.push(skip(&file, "is not a regular file".to_owned(), true));
+                }
+                Some(path) => walked.files.push(Found { path, file, format }),
             }
         }
-        (files, skipped)
+        walked
     }
 
     /// Reads the files of a source in batches and commits each; then removes what is gone.
     async fn read(
         &self,
         source: &Source,
-        files: &[Found],
+        walked: &Walked,
         report: &mut IngestReport,
         progress: OnProgress<'_>,
     ) -> Result<(), EngineError> {
@@ -230,6 +258,7 @@ impl Engine {
                 before.insert(entry.path.clone(), entry);
             }
         }
+        let files = walked.files.as_slice();
         self.catalog.commit(Change { sources: vec![source.clone()], ..Change::default() }).await?;
         let settings = self.reading_settings();
         let mut done = 0;
@@ -264,7 +293,16 @@ impl Engine {
         for file in files {
             before.remove(&file.path);
         }
-        let remove: Vec<_> = before.values().map(|entry| entry.id).collect();
+        let unseen = |path: &str| {
+            walked.unseen.iter().any(|dir| {
+                dir.is_empty()
+                    || path
+                        .strip_prefix(dir.as_str())
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
+        let remove: Vec<_> =
+            before.values().filter(|entry| !unseen(&entry.path)).map(|entry| entry.id).collect();
         report.removed += remove.len();
         if !remove.is_empty() {
             self.catalog.commit(Change { remove, ..Change::default() }).await?;
@@ -308,6 +346,16 @@ impl Engine {
         let skipped = |reason: String| {
             Outcome::Skipped(Skipped { path: file.path.clone(), reason, broken: true })
         };
+        match fs_err::metadata(&file.file) {
+            Ok(meta) if meta.len() > MAX_FILE_BYTES as u64 => {
+                let error = ReadError::TooLarge {
+                    size_bytes: meta.len() as usize,
+                    limit_bytes: MAX_FILE_BYTES,
+                };
+                return skipped(error.to_string());
+            }
+            _ => {}
+        }
         let bytes = match std::fs::File::open(&file.file).and_then(|mut opened| {
             let mut bytes = Vec::new();
             std::io::Read::read_to_end(&mut opened, &mut bytes).map(|_| bytes)
@@ -401,6 +449,34 @@ pub fn leaf_ids(source: &str, path: &str, document: &Document) -> Vec<LeafId> {
             LeafId::of(source, path, text, *occurrence)
         })
         .collect()
+}
+
+/// A path below a source's root, with `/` between the parts; the file's name where the file is the source itself. `None` for
+/// one that is not UTF-8.
+fn relative(root: &Path, path: &Path) -> Option<String> {
+    let inside = path.strip_prefix(root).unwrap_or(path);
+    if inside.as_os_str().is_empty() {
+        return if path.is_dir() {
+            Some(String::new())
+        } else {
+            path.file_name()?.to_str().map(str::to_owned)
+        };
+    }
+    let parts: Option<Vec<&str>> =
+        inside.components().map(|part| part.as_os_str().to_str()).collect();
+    parts.map(|parts| parts.join("/"))
+}
+
+/// The path that a walk failed at.
+fn error_path(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            error_path(err)
+        }
+        ignore::Error::Loop { child, .. } => Some(child),
+        _ => None,
+    }
 }
 
 fn fingerprint(bytes: &[u8], settings: &str) -> [u8; 32] {

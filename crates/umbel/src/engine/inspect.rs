@@ -3,16 +3,16 @@
 //! Invariant: nothing here writes.
 
 use super::EngineError;
-use super::ingest::{leaf_ids, similar};
+use super::ingest::{LEAF_SETTINGS, leaf_ids, similar};
 use crate::catalog::sqlite::SqliteCatalog;
 use crate::catalog::{Catalog, CatalogInfo, DocumentEntry, Source, StoredDocument};
-use crate::config::{Config, Unit};
+use crate::config::{Config, LeafSettings};
 use crate::read::format_of;
 use crate::store::{Layout, StoreError};
 use std::collections::BTreeMap;
 use std::path::Path;
-use umbel_core::check::{Allowed, across_top_level, check};
-use umbel_core::merge::satisfiable;
+use umbel_core::check::{Allowed, across_top_level, check, empty_bodies};
+use umbel_core::merge::{satisfiable, share_of_list};
 use umbel_core::outline::{Format, Outline, parse};
 use umbel_core::span::{Span, fits};
 use umbel_core::tree::NodeKind;
@@ -101,7 +101,7 @@ pub struct Stats {
     pub before_merge: Distribution,
     /// The same, in classes.
     pub before_histogram: Histogram,
-    /// Leaves without a body in documents that have one.
+    /// Leaves of nothing but headings, in documents that have more.
     pub empty_bodies: usize,
     /// Documents of nothing but headings.
     pub heading_only: usize,
@@ -111,6 +111,8 @@ pub struct Stats {
     pub children_per_parent: BTreeMap<usize, usize>,
     /// Share of the nodes for which the merge rule can fire, 0 to 1; `None` without nodes.
     pub satisfiable_share: Option<f64>,
+    /// Nodes that must take more than half of the list before they can fire.
+    pub greedy_parents: usize,
     /// Documents with warnings.
     pub documents_with_warnings: usize,
     /// The model of the vectors; `None` for a store that searches by words only.
@@ -200,6 +202,7 @@ impl Inspector {
     pub async fn stats(&self, config: &Config) -> Result<Stats, EngineError> {
         let info = self.catalog.describe().await?;
         let entries = self.catalog.list().await?;
+        let leaf = leaf_settings(&info);
         let mut stats = Stats {
             documents: info.documents,
             leaves: info.leaves,
@@ -217,13 +220,12 @@ impl Inspector {
             stats.tokens += document.offsets.tokens.total();
             after.extend(tree.leaves.iter().map(|leaf| leaf.tokens));
             before.extend(&tree.unmerged_tokens);
-            let bodiless = tree.leaves.iter().filter(|leaf| !leaf.has_body).count();
-            if tree.leaves.len() == 1 {
-                stats.heading_only += bodiless;
-            } else {
-                stats.empty_bodies += bodiless;
+            stats.empty_bodies += empty_bodies(document, outline);
+            let bodies = outline.blocks.iter().any(|block| block.kind.is_body());
+            stats.heading_only += usize::from(!bodies && !tree.leaves.is_empty());
+            if !whole(stored, &leaf) {
+                stats.across_top_level += across_top_level(document, outline);
             }
-            stats.across_top_level += across_top_level(document, outline);
             for node in tree.nodes.iter().filter(|node| node.kind != NodeKind::Leaf) {
                 *stats.children_per_parent.entry(node.children.len()).or_default() += 1;
             }
@@ -241,6 +243,16 @@ impl Inspector {
             if satisfiable(children, merge.min_siblings, merge.ratio, depth) { count } else { 0 }
         };
         let satisfied: usize = stats.children_per_parent.iter().map(can).sum();
+        let greedy = |&&children: &&usize| {
+            let share = share_of_list(children, merge.min_siblings, merge.ratio, depth);
+            satisfiable(children, merge.min_siblings, merge.ratio, depth) && share > 0.5
+        };
+        stats.greedy_parents = stats
+            .children_per_parent
+            .iter()
+            .filter(|(children, _)| greedy(children))
+            .map(|(_, count)| count)
+            .sum();
         stats.satisfiable_share = (nodes > 0).then(|| satisfied as f64 / nodes as f64);
         stats.advice = advice(&stats, short, config);
         Ok(stats)
@@ -250,23 +262,19 @@ impl Inspector {
     ///
     /// # Errors
     /// The catalog fails.
-    pub async fn check(&self, config: &Config) -> Result<Vec<Finding>, EngineError> {
+    pub async fn check(&self) -> Result<Vec<Finding>, EngineError> {
         let entries = self.catalog.list().await?;
         let mut findings = Vec::new();
-        let leaf = &config.settings().leaf;
+        let leaf = leaf_settings(&self.catalog.describe().await?);
         self.for_each(&entries, |stored, outline| {
             let document = &stored.document;
-            let allowed = Allowed {
-                overlap: leaf.overlap > 0,
-                whole: leaf.keep_whole_tokens > 0 && document.tree.leaves.len() == 1,
-                characters: leaf.unit == Unit::Characters,
-            };
+            let allowed = Allowed { overlap: leaf.overlap > 0, whole: whole(stored, &leaf) };
             let name = &stored.entry.name;
             let mut add =
                 |problem: String| findings.push(Finding { document: name.clone(), problem });
-            check(document, outline, allowed)
-                .into_iter()
-                .for_each(|violation| add(violation.to_string()));
+            for violation in check(document, outline, allowed) {
+                add(violation.to_string());
+            }
             if stored.leaf_ids != leaf_ids(&stored.entry.source, &stored.entry.path, document) {
                 add("leaf ids do not belong to the leaves' texts".to_owned());
             }
@@ -293,6 +301,17 @@ impl Inspector {
     }
 }
 
+/// How the leaves of a store were cut; the defaults for a store that says nothing of it.
+fn leaf_settings(info: &CatalogInfo) -> LeafSettings {
+    let stored = info.settings.get(LEAF_SETTINGS).and_then(|json| serde_json::from_str(json).ok());
+    stored.unwrap_or_default()
+}
+
+/// Whether a document was kept whole, across its top-level sections.
+fn whole(stored: &StoredDocument, leaf: &LeafSettings) -> bool {
+    leaf.keep_whole_tokens > 0 && stored.document.tree.leaves.len() == 1
+}
+
 /// What the numbers suggest.
 fn advice(stats: &Stats, short: usize, config: &Config) -> Vec<String> {
     let mut advice = Vec::new();
@@ -305,6 +324,17 @@ fn advice(stats: &Stats, short: usize, config: &Config) -> Vec<String> {
     }
     if stats.satisfiable_share.is_some_and(|share| share < 0.5) {
         advice.push("the merge rule can fire for fewer than half of all parents: lower `merge.ratio` or raise `search.depth`".to_owned());
+    }
+    if stats.satisfiable_share == Some(0.0) {
+        advice.push(
+            "the merge rule cannot fire at all: its fire rate is 0 whatever is asked".to_owned(),
+        );
+    }
+    if stats.greedy_parents > 0 {
+        advice.push(format!(
+            "{} parents must take more than half of the list before they are merged: raise `search.depth` or lower `merge.ratio`",
+            stats.greedy_parents
+        ));
     }
     if config.settings().merge.ratio == 0.0 && config.settings().merge.enabled {
         advice.push(

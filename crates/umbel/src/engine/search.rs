@@ -67,7 +67,7 @@ impl Engine {
         hits.truncate(settings.search.k_prime);
         clock.lap("fuse");
 
-        let documents = self.hydrate(&mut hits, &mut warnings).await?;
+        let documents = self.hydrate(&mut hits, info.generation, &mut warnings).await?;
         clock.lap("hydrate");
 
         let config = AssembleConfig {
@@ -131,21 +131,26 @@ impl Engine {
         Ok(lists)
     }
 
-    /// The documents of the hits. A hit that the catalog does not know any more is left out.
+    /// The documents of the hits. A hit that is not in the catalog as the index knows it is left out.
     async fn hydrate(
         &self,
         hits: &mut Vec<Hit>,
+        generation: u64,
         warnings: &mut Vec<String>,
     ) -> Result<BTreeMap<DocId, Arc<StoredDocument>>, EngineError> {
         let mut ids: Vec<DocId> = hits.iter().map(|hit| hit.record.doc).collect();
         ids.sort_unstable();
         ids.dedup();
-        let documents = self.documents(&ids).await?;
+        let documents = self.documents(&ids, generation).await?;
         let before = hits.len();
         hits.retain(|hit| {
-            let stored = documents.get(&hit.record.doc);
-            stored.and_then(|stored| stored.leaf_ids.get(hit.record.ordinal as usize))
-                == Some(&hit.record.leaf)
+            let (record, stored) = (&hit.record, documents.get(&hit.record.doc));
+            let ordinal = record.ordinal as usize;
+            stored.is_some_and(|stored| {
+                let leaf = stored.document.tree.leaves.get(ordinal);
+                stored.leaf_ids.get(ordinal) == Some(&record.leaf)
+                    && leaf.is_some_and(|leaf| leaf.span == record.span && leaf.node == record.node)
+            })
         });
         if hits.len() < before {
             warnings.push(format!(

@@ -294,6 +294,7 @@ fn c7_every_visible_byte_is_in_a_leaf() {
         format!("# {heading}\n"),
     ] {
         let document = read(&page);
+        holds(&document);
         let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
         assert_eq!(leaf_texts(&document).into_iter().map(visible).sum::<usize>(), visible(&page));
     }
@@ -351,9 +352,32 @@ fn c14_table_parts_carry_the_header() {
 
 #[test]
 fn c18_a_section_that_fits_is_not_cut() {
-    for tokens in [40, 120, 180] {
-        let page = format!("# T\n\n## A\n\n{}\n\n## B\n\n{}\n", prose(1, tokens), prose(2, tokens));
-        let document = read_with(&page, &[], Some(&Fours(400)));
-        assert_eq!(document.tree.leaves.len(), 2, "{tokens}");
+    for words in [40, 120, 180] {
+        let page = format!("# T\n\n## A\n\n{}\n\n## B\n\n{}\n", prose(1, words), prose(2, words));
+        // Exactly the size of the larger section, and one token less; the same for the embedder's limit.
+        let target = O200k::new().count(&page).max(1);
+        let whole = read_with(&page, &[&format!("leaf.target={target}")], None);
+        let largest = whole.tree.leaves.iter().map(|leaf| leaf.tokens).max().unwrap();
+        let embedded = |d: &Document| {
+            d.tree
+                .leaves
+                .iter()
+                .map(|l| Fours(0).count_tokens(&embedded_text(&d.text, &d.title, &d.tree, l)))
+                .max()
+                .unwrap()
+        };
+        let limit = embedded(&whole);
+        for (short, leaves) in [(0, 2), (1, 3)] {
+            let target = format!("leaf.target={}", largest - short);
+            let document = read_with(&page, &[&target], None);
+            assert!(
+                document.tree.leaves.len() >= leaves
+                    && (short > 0 || document.tree.leaves.len() == 2),
+                "{words}"
+            );
+        }
+        let fits = read_with(&page, &["leaf.target=5000"], Some(&Fours(limit)));
+        assert_eq!(fits.tree.leaves.len(), 2, "{words}");
+        assert!(fits.warnings.is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! The engine's rules on whole documents, without a store.
 
 #![cfg(all(feature = "edge", feature = "sqlite"))]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod cases;
 mod golden;

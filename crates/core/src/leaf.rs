@@ -563,7 +563,7 @@ impl<'a> Builder<'a> {
                 match below.pop() {
                     Some(last) => below.push(trailed(last, tail.clone())),
                     None => {
-                        below.extend(std::iter::once((**body).clone()).chain(tail.iter().cloned()))
+                        below.extend(std::iter::once((**body).clone()).chain(tail.iter().cloned()));
                     }
                 }
                 below

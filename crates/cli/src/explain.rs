@@ -8,8 +8,8 @@ use umbel::core::hit::Scores;
 use umbel::core::pack::Passage;
 use umbel::engine::search::SearchResponse;
 
-/// Dropped spans that a person is shown, best first.
-const DROPPED_SHOWN: usize = 5;
+/// Cropped and dropped spans that a person is shown, best first.
+const SHOWN: usize = 5;
 
 /// The passages, with the reasons if they are wanted.
 pub(crate) fn answer(response: &SearchResponse, explain: bool) -> String {
@@ -71,6 +71,14 @@ fn write_passage(
         writeln!(out, "   {line}")?;
     }
     writeln!(out)
+}
+
+/// Says that there were more than are shown.
+fn write_more(out: &mut String, what: &str, count: usize) -> std::fmt::Result {
+    match count.saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => writeln!(out, "{what}: {more} more (`--json` lists them)"),
+    }
 }
 
 /// `1 passage`, `2 passages`.
@@ -163,18 +171,16 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
             blocked(*reason)
         )?;
     }
-    for crop in &trace.crops {
+    for crop in trace.crops.iter().take(SHOWN) {
         let node = node_name(response, crop.node, None);
         writeln!(out, "cropped: {node}  {} tokens, to {}", crop.tokens, crop.window)?;
     }
-    for dropped in response.context.dropped.iter().take(DROPPED_SHOWN) {
+    write_more(out, "cropped", trace.crops.len())?;
+    for dropped in response.context.dropped.iter().take(SHOWN) {
         let name = doc_name(response, dropped.doc);
         writeln!(out, "dropped: {name}:{}  {}", dropped.span, drop_reason(dropped.reason))?;
     }
-    let more = response.context.dropped.len().saturating_sub(DROPPED_SHOWN);
-    if more > 0 {
-        writeln!(out, "dropped: {more} more (`--json` lists them)")?;
-    }
+    write_more(out, "dropped", response.context.dropped.len())?;
     let timings: Vec<String> = response
         .timings
         .iter()

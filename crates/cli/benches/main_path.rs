@@ -21,7 +21,7 @@ use umbel::core::span::Span;
 use umbel::core::trace::{AssembleConfig, assemble};
 use umbel::embed::Embedder as _;
 use umbel::embed::local::{LocalEmbedder, LocalOptions};
-use umbel::engine::ingest::leaf_ids;
+use umbel::engine::ingest::{leaf_ids, leaf_records};
 use umbel::index::edge::{EdgeIndex, EdgeOptions};
 use umbel::index::lexical::LexicalEncoder;
 use umbel::index::{Index as _, Leg, Point, SearchRequest};
@@ -166,23 +166,8 @@ fn assembly() {
 }
 
 fn hit(document: &Document, doc: usize, ordinal: usize, rank: usize) -> Hit {
-    let tree = &document.tree;
-    let leaf = &tree.leaves[ordinal];
-    let id = leaf_ids("s", &doc.to_string(), document)[ordinal];
-    let ancestors = tree.ancestors(leaf.node).map(|node| {
-        let children = tree.nodes[node as usize].children.len() as u32;
-        Ancestor { node, children }
-    });
-    let record = LeafRecord {
-        leaf: id,
-        doc: DocId(doc as u64),
-        span: leaf.span,
-        ordinal: ordinal as u32,
-        tokens: leaf.tokens,
-        node: leaf.node,
-        ancestors: ancestors.collect(),
-        cluster: id.into(),
-    };
+    let ids = leaf_ids("s", &doc.to_string(), document);
+    let record = leaf_records(DocId(doc as u64), document, &ids).nth(ordinal).unwrap();
     Hit { record, scores: Scores { fused: 1.0 / (rank as f32 + 1.0), ..Scores::default() } }
 }
 

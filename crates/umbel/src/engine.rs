@@ -15,6 +15,7 @@ use crate::index::lexical::{LexicalEncoder, LexicalError};
 use crate::index::{Index, IndexError, Point};
 use crate::store::{Layout, StoreError, StoreLock, lock};
 use crate::tokens::O200k;
+use ingest::leaf_records;
 use lru::LruCache;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +23,6 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use umbel_core::hit::{Ancestor, LeafRecord};
 use umbel_core::id::DocId;
 use umbel_core::leaf::{EmbedLimit, embedded_text};
 
@@ -155,7 +155,7 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
             let kept = index.fetch(&stored.leaf_ids).await?;
             found += kept.iter().flatten().count();
             if stored.entry.indexed {
-                missing += records(&stored)
+                missing += leaf_records(stored.entry.id, &stored.document, &stored.leaf_ids)
                     .zip(&kept)
                     .filter(|(wanted, got)| got.as_ref() != Some(wanted))
                     .count();
@@ -304,11 +304,13 @@ impl Engine {
             .collect();
         let (vectors, fresh) = self.vectors(&texts, (done, total), progress).await?;
         let mut vectors = vectors.into_iter();
-        let points = records(stored).zip(&texts).map(|(record, text)| Point {
-            record,
-            dense: vectors.next(),
-            lexical: self.lexical.passage(text),
-        });
+        let points = leaf_records(stored.entry.id, document, &stored.leaf_ids).zip(&texts).map(
+            |(record, text)| Point {
+                record,
+                dense: vectors.next(),
+                lexical: self.lexical.passage(text),
+            },
+        );
         Ok((points.collect(), fresh))
     }
 
@@ -382,27 +384,6 @@ impl Engine {
         }
         Ok(found)
     }
-}
-
-/// What the index stores of a document's leaves, in order.
-fn records(stored: &StoredDocument) -> impl Iterator<Item = LeafRecord> {
-    let tree = &stored.document.tree;
-    tree.leaves.iter().zip(&stored.leaf_ids).enumerate().map(|(ordinal, (leaf, &id))| LeafRecord {
-        leaf: id,
-        doc: stored.entry.id,
-        span: leaf.span,
-        ordinal: ordinal as u32,
-        tokens: leaf.tokens,
-        node: leaf.node,
-        ancestors: tree
-            .ancestors(leaf.node)
-            .map(|node| Ancestor {
-                node,
-                children: tree.node(node).map_or(0, |n| n.children.len() as u32),
-            })
-            .collect(),
-        cluster: id.into(),
-    })
 }
 
 /// What store and caller agreed on.

@@ -1,6 +1,6 @@
 //! Leaves with vectors → ranked leaves: the port, and the back ends behind it.
 //!
-//! Invariant: higher scores are better; ties break by leaf id; no `NaN` leaves a back end. [`exact`](crate::index) defines the truth.
+//! Invariant: higher scores are better; ties break by leaf id; no `NaN` leaves a back end. [`exact`] defines the truth.
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

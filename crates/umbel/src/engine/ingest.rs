@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use umbel_core::document::Document;
-use umbel_core::id::LeafId;
+use umbel_core::hit::{Ancestor, LeafRecord};
+use umbel_core::id::{DocId, LeafId};
 use umbel_core::leaf::EmbedLimit;
 use umbel_core::offsets::TokenCounter as _;
 use umbel_core::outline::Format;
@@ -477,6 +478,27 @@ fn error_path(error: &ignore::Error) -> Option<&Path> {
         ignore::Error::Loop { child, .. } => Some(child),
         _ => None,
     }
+}
+
+/// What the index stores of a document's leaves, in order; each is its own cluster.
+pub fn leaf_records(
+    doc: DocId,
+    document: &Document,
+    leaf_ids: &[LeafId],
+) -> impl Iterator<Item = LeafRecord> {
+    let tree = &document.tree;
+    let ancestor =
+        |node| Ancestor { node, children: tree.node(node).map_or(0, |n| n.children.len() as u32) };
+    tree.leaves.iter().zip(leaf_ids).enumerate().map(move |(ordinal, (leaf, &id))| LeafRecord {
+        leaf: id,
+        doc,
+        span: leaf.span,
+        ordinal: ordinal as u32,
+        tokens: leaf.tokens,
+        node: leaf.node,
+        ancestors: tree.ancestors(leaf.node).map(ancestor).collect(),
+        cluster: id.into(),
+    })
 }
 
 fn fingerprint(bytes: &[u8], settings: &str) -> [u8; 32] {

@@ -7,7 +7,7 @@
 //! - It never replays its log, so nothing since the last flush may be counted on. What the catalog does not know to be
 //!   flushed, deletes included, is done again after `open`.
 //! - It never shortens its log, though only the number of the last record is ever used: closed parts go at each flush.
-//! - A growing segment costs time quadratic in its size, so one is sealed at about [`SEAL_POINTS`] points.
+//! - A growing segment costs time quadratic in its size, so one is sealed at about `SEAL_POINTS` points.
 //! - `flush` and `drop` panic where the disk is full, or where another thread is writing.
 
 use super::exact::{check_leg, check_points, rank};
@@ -523,7 +523,7 @@ fn config(dimension: Option<usize>) -> EdgeConfig {
     config.wal_options(log).build()
 }
 
-/// Optimizers for a load: they seal what has grown to [`SEAL_POINTS`], and leave sealed segments alone.
+/// Optimizers for a load: they seal what has grown to `SEAL_POINTS`, and leave sealed segments alone.
 fn loading(dimension: Option<usize>) -> EdgeOptimizersConfig {
     let bytes_per_point =
         dimension.map_or(0, |dimension| dimension * size_of::<f32>()).max(LEXICAL_BYTES);

@@ -2,14 +2,14 @@
 
 use umbel::config::Config;
 use umbel::core::document::{Document, Library};
-use umbel::core::hit::{Ancestor, Hit, LeafRecord, Scores};
+use umbel::core::hit::{Hit, Scores};
 use umbel::core::id::DocId;
 use umbel::core::leaf::EmbedLimit;
 use umbel::core::outline::Format;
 use umbel::core::span::{Span, slice};
 use umbel::core::trace::{AssembleConfig, Trace, assemble};
 use umbel::core::{expand::Expansion, merge::MergeConfig, pack::Context, pack::PackConfig};
-use umbel::engine::ingest::leaf_ids;
+use umbel::engine::ingest::{leaf_ids, leaf_records};
 use umbel::read;
 use umbel::tokens::O200k;
 
@@ -38,23 +38,8 @@ pub(crate) fn text(document: &Document, span: Span) -> &str {
 /// Hits on leaves, as document and ordinal, best first.
 pub(crate) fn hits(documents: &[&Document], found: &[(usize, usize)]) -> Vec<Hit> {
     let hit = |(rank, &(doc, ordinal)): (usize, &(usize, usize))| {
-        let tree = &documents[doc].tree;
-        let leaf = &tree.leaves[ordinal];
-        let id = leaf_ids("source", &format!("{doc}.md"), documents[doc])[ordinal];
-        let ancestors = tree.ancestors(leaf.node).map(|node| Ancestor {
-            node,
-            children: tree.nodes[node as usize].children.len() as u32,
-        });
-        let record = LeafRecord {
-            leaf: id,
-            doc: DocId(doc as u64),
-            span: leaf.span,
-            ordinal: ordinal as u32,
-            tokens: leaf.tokens,
-            node: leaf.node,
-            ancestors: ancestors.collect(),
-            cluster: id.into(),
-        };
+        let ids = leaf_ids("source", &format!("{doc}.md"), documents[doc]);
+        let record = leaf_records(DocId(doc as u64), documents[doc], &ids).nth(ordinal).unwrap();
         let fused = 1.0 / (rank as f32 + 1.0);
         Hit { record, scores: Scores { dense: Some(fused), lexical: None, fused, rerank: None } }
     };

@@ -10,7 +10,7 @@ use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use umbel_core::hit::Ancestor;
 use umbel_core::id::DocId;
@@ -432,110 +432,5 @@ fn check_flushed(index: &EdgeIndex, model: &ExactIndex, next: &Step, place: &str
             found.0 == wanted.0 && (found.1 - wanted.1).abs() < 1e-4,
             "{place}: {found:?} was {wanted:?}"
         );
-    }
-}
-
-/// Run by `cargo test -p umbel --no-default-features --features edge -- --ignored --nocapture measure`.
-#[test]
-#[ignore = "a measurement: it takes minutes"]
-fn measure_a_hundred_thousand_leaves() {
-    let (n_leaves, dimension) =
-        (env::var("UMBEL_LEAVES").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000_u32), 384);
-    let mut random = Random(3);
-    let vector = |random: &mut Random, near: Option<&Vec<f32>>| -> Vec<f32> {
-        let noise: Vec<f32> =
-            (0..dimension).map(|_| random.unit() + random.unit() + random.unit() - 1.5).collect();
-        let vector: Vec<f32> = match near {
-            Some(near) => near.iter().zip(&noise).map(|(x, noise)| x + 0.06 * noise).collect(),
-            None => noise,
-        };
-        let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-        vector.iter().map(|x| x / norm).collect()
-    };
-    let centres: Vec<Vec<f32>> = (0..2_000).map(|_| vector(&mut random, None)).collect();
-    let terms = |random: &mut Random, n: usize| -> SparseVector {
-        // Zipf-like: the rank is exponential in a uniform number.
-        let indices: BTreeSet<u32> =
-            (0..n).map(|_| (60_000_f32.powf(random.unit()) as u32) * 31_337).collect();
-        SparseVector {
-            values: indices.iter().map(|_| 0.5 + random.unit()).collect(),
-            indices: indices.into_iter().collect(),
-        }
-    };
-    let folder = TempDir::new().unwrap();
-    let index =
-        EdgeIndex::open(folder.path(), &EdgeOptions { dimension: Some(dimension) }).unwrap();
-    let exact = ExactIndex::new(Some(dimension));
-    let mut load = Duration::ZERO;
-    for first in (0..n_leaves).step_by(1_000) {
-        let points: Vec<Point> = (first..first + 1_000)
-            .map(|n| {
-                let centre = &centres[random.below(centres.len())];
-                let dense = Some(vector(&mut random, Some(centre)));
-                Point { dense, lexical: terms(&mut random, 90), ..point(n, u64::from(n / 20), &[]) }
-            })
-            .collect();
-        block_on(exact.upsert(points.clone())).unwrap();
-        let start = Instant::now();
-        block_on(index.upsert(points)).unwrap();
-        if first % 10_000 == 9_000 {
-            block_on(index.flush()).unwrap();
-        }
-        load += start.elapsed();
-    }
-    let start = Instant::now();
-    block_on(index.optimize()).unwrap();
-    let merge = start.elapsed();
-    let size: u64 = files(folder.path()).iter().map(|file| fs::metadata(file).unwrap().len()).sum();
-    eprintln!(
-        "load {load:.1?}, then optimize {merge:.1?}, {} MB in {} segments",
-        size >> 20,
-        index.shard().info().segments_count
-    );
-    let queries: Vec<(Leg, Leg)> = (0..400)
-        .map(|_| {
-            let centre = &centres[random.below(centres.len())];
-            let near = vector(&mut random, Some(centre));
-            let SparseVector { indices, .. } = terms(&mut random, 8);
-            (
-                Leg::Dense(near),
-                Leg::Lexical(SparseVector { values: vec![1.0; indices.len()], indices }),
-            )
-        })
-        .collect();
-    for limit in [10, 60, 100] {
-        let mut times = [Vec::new(), Vec::new(), Vec::new()];
-        let (mut hits, mut wanted) = (0, 0);
-        for (n, (dense, lexical)) in queries.iter().enumerate() {
-            let request =
-                |leg: &Leg| SearchRequest { leg: leg.clone(), limit, without_docs: Vec::new() };
-            let start = Instant::now();
-            let found = block_on(index.search(&request(dense))).unwrap();
-            let dense_time = start.elapsed();
-            block_on(index.search(&request(lexical))).unwrap();
-            times[0].push(dense_time);
-            times[1].push(start.elapsed().checked_sub(dense_time).unwrap());
-            times[2].push(start.elapsed());
-            if n < 40 {
-                let best = block_on(exact.search(&request(dense))).unwrap();
-                wanted += best.len();
-                hits += best
-                    .iter()
-                    .filter(|best| found.iter().any(|hit| hit.record.leaf == best.record.leaf))
-                    .count();
-                if n < 5 {
-                    block_on(assert_agrees(&index, &exact, &request(lexical), "measured"));
-                }
-            }
-        }
-        for (name, times) in ["dense", "lexical", "both"].iter().zip(&mut times) {
-            times.sort_unstable();
-            eprintln!(
-                "limit {limit}, {name}: p50 {:.2?}, p95 {:.2?}",
-                times[times.len() / 2],
-                times[times.len() * 95 / 100]
-            );
-        }
-        eprintln!("limit {limit}: recall {:.4}", f64::from(hits as u32) / f64::from(wanted as u32));
     }
 }

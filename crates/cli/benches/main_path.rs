@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench stops at the first surprise")]
 
+mod ingest;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,15 +26,24 @@ use umbel::embed::local::{LocalEmbedder, LocalOptions};
 use umbel::engine::ingest::{leaf_ids, leaf_records};
 use umbel::index::edge::{EdgeIndex, EdgeOptions};
 use umbel::index::lexical::LexicalEncoder;
-use umbel::index::{Index as _, Leg, Point, SearchRequest};
+use umbel::index::{Facets, Index as _, Leg, Point, SearchRequest};
 use umbel::model::{FetchOptions, ModelSpec, fetch};
-use umbel::read::document;
+use umbel::read::{self, Draft};
 use umbel::tokens::O200k;
 
 fn main() {
+    umbel::formats::worker::serve();
+    if ingest::serve() {
+        return;
+    }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 4] =
-        [("leaves", leaves), ("assemble", assembly), ("embed", embedding), ("search", searching)];
+    let benches: [(&str, fn()); 5] = [
+        ("leaves", leaves),
+        ("assemble", assembly),
+        ("embed", embedding),
+        ("search", searching),
+        ("ingest", ingest::ingestion),
+    ];
     for (name, bench) in benches {
         if name.contains(&filter) {
             bench();
@@ -40,9 +51,13 @@ fn main() {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the bench's own report")]
 fn row(name: &str, value: &str) {
-    println!("{name:<58} {value}");
+    print(&format!("{name:<58} {value}"));
+}
+
+#[expect(clippy::print_stdout, reason = "the bench's own report")]
+fn print(line: &str) {
+    println!("{line}");
 }
 
 /// The median and the extremes of `n` runs.
@@ -63,11 +78,16 @@ fn rate(amount: f64, (median, best, worst): (Duration, Duration, Duration), unit
     format!("{:.1} {unit} ({:.1} to {:.1})", per(median), per(worst), per(best))
 }
 
-/// The sample corpus, again and again, up to about 8 MB.
-fn corpus() -> Vec<String> {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples");
+/// Markdown pages: of three public corpora where the shared test data is beside the repository, else the samples.
+fn markdown() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let shared = ["rust-book", "sprawling-sourcegraph-handbook", "tight-redis-doc"]
+        .map(|corpus| root.join("../shared/data").join(corpus).join("corpus"));
+    let mut folders: Vec<_> = shared.into_iter().filter(|folder| folder.is_dir()).collect();
+    if folders.is_empty() {
+        folders.push(root.join("samples"));
+    }
     let mut pages = Vec::new();
-    let mut folders = vec![samples];
     while let Some(folder) = folders.pop() {
         let mut entries: Vec<_> =
             fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -76,13 +96,31 @@ fn corpus() -> Vec<String> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "md") {
-                pages.push(fs_err::read_to_string(path).unwrap());
+                pages.extend(fs_err::read_to_string(path).ok());
             }
         }
     }
+    pages
+}
+
+/// The pages, again and again, up to about 8 MB.
+fn corpus() -> Vec<String> {
+    let pages = markdown();
     let once: usize = pages.iter().map(String::len).sum();
     let times = (8_000_000 / once).max(1);
     pages.iter().cycle().take(pages.len() * times).cloned().collect()
+}
+
+/// A page as it is taken in.
+fn document(page: &str, config: &Config, counter: &O200k) -> Document {
+    read::document(
+        Draft::of_text(page.to_owned(), Format::Markdown),
+        None,
+        "t",
+        config,
+        counter,
+        None,
+    )
 }
 
 fn leaves() {
@@ -108,7 +146,7 @@ fn leaves() {
     let (config, counter) = (Config::default(), O200k::new());
     let whole = timed(5, || {
         for page in &pages {
-            black_box(document(page.clone(), "t", Format::Markdown, &config, &counter, None));
+            black_box(document(page, &config, &counter));
         }
     });
     row("whole leaf building, o200k tokens and sentences", &rate(megabytes, whole, "MB/s"));
@@ -126,7 +164,7 @@ fn assembly() {
     let documents: Vec<Document> = pages
         .iter()
         .take(45)
-        .map(|page| document(page.clone(), "t", Format::Markdown, &config, &counter, None))
+        .map(|page| document(page, &config, &counter))
         .filter(|document| document.tree.leaves.len() > 3)
         .collect();
     let library: Library<'_> =
@@ -262,7 +300,7 @@ fn searching() {
                     let request = SearchRequest {
                         leg: Leg::Dense(vector.clone()),
                         limit,
-                        without_docs: Vec::new(),
+                        filter: Vec::new(),
                     };
                     black_box(block_on(index.search(&request)).unwrap());
                 }
@@ -270,7 +308,7 @@ fn searching() {
                     let request = SearchRequest {
                         leg: Leg::Lexical(words.clone()),
                         limit,
-                        without_docs: Vec::new(),
+                        filter: Vec::new(),
                     };
                     black_box(block_on(index.search(&request)).unwrap());
                 }
@@ -316,5 +354,5 @@ fn point(n: usize, dense: Vec<f32>, lexical: umbel::index::SparseVector) -> Poin
         ancestors: vec![Ancestor { node: 1, children: 10 }, Ancestor { node: 0, children: 2 }],
         cluster: leaf.into(),
     };
-    Point { record, dense: Some(dense), lexical }
+    Point { record, facets: Facets::default(), dense: Some(dense), lexical }
 }

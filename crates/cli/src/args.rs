@@ -45,9 +45,11 @@ pub(crate) enum Command {
     /// Print the tree of a document, or list the documents.
     Tree(Tree),
     /// Prove the promises of the store, over every leaf.
-    Check,
+    Check(Check),
     /// Count documents, leaves and their lengths.
-    Stats,
+    Stats(Stats),
+    /// Forget vectors that no document needs, merge the index, and give unused space back to the disk.
+    Compact,
     /// Fetch an embedding model.
     Model(Model),
     /// Print the configuration.
@@ -80,6 +82,19 @@ pub(crate) struct Index {
     /// Start over: remove the store first.
     #[arg(long)]
     pub(crate) rebuild: bool,
+    /// Metadata by path, in TOML; remembered for the source.
+    ///
+    /// `title`, `connector`, `url`, `updated_at`, `labels` and `language` at the top hold where a document does not say
+    /// otherwise; under `[[match]]` with `glob = "policies/**"` they hold whatever it says. In `url`, `{path}` is the
+    /// document's path and `{stem}` the same without extension. An empty file forgets what was remembered.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) meta: Option<PathBuf>,
+    /// Say what would be added, updated, removed and embedded, and change nothing.
+    #[arg(long, conflicts_with_all = ["rebuild", "watch"])]
+    pub(crate) dry_run: bool,
+    /// Stay, and take in changes as they happen, until Ctrl-C.
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -102,6 +117,13 @@ pub(crate) struct Search {
     /// What leaves that were not merged are delivered as.
     #[arg(long, value_name = "HOW", value_parser = ["none", "parent"])]
     pub(crate) expand: Option<String>,
+    /// Search only documents that meet a condition, as `connector=wiki`, `label=hr|staff`, `path=guide/**` or
+    /// `updated_at>=2024-01-01`; may be repeated, then all are to hold.
+    ///
+    /// Fields: `source`, `path`, `title`, `connector`, `url`, `updated_at`, `label`, `language`. `!=` excludes, `|` stands
+    /// between alternatives, values may be globs, and an empty value stands for none.
+    #[arg(long = "filter", value_name = "CONDITION")]
+    pub(crate) filters: Vec<String>,
     /// Show for each passage where it stands, its evidence and scores, and what fired, nearly fired and was dropped.
     #[arg(long)]
     pub(crate) explain: bool,
@@ -118,6 +140,23 @@ pub(crate) struct Show {
 pub(crate) struct Tree {
     /// A document; without one, all documents are listed.
     pub(crate) document: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Check {
+    /// Make anew what can be derived: trees from their texts, the index from the catalog.
+    #[arg(long)]
+    pub(crate) repair: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Stats {
+    /// Print so many leaves that were merged of several sections, to read: does each answer something completely?
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sample: Option<u32>,
+    /// Which leaves are printed: the same number gives the same ones.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
+    pub(crate) seed: u64,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,7 @@
 //! One module a command: typed words → one engine call → output.
 
+pub(crate) mod check;
+pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -7,6 +9,7 @@ pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod model;
 pub(crate) mod search;
+mod watch;
 
 use crate::args::Args;
 use crate::output::Output;

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use umbel::core::hit::Scores;
 use umbel::core::pack::Passage;
 use umbel::engine::search::SearchResponse;
+use umbel::metadata::{Metadata, show_date};
 
 /// Cropped and dropped spans that a person is shown, best first.
 const SHOWN: usize = 5;
@@ -38,9 +39,13 @@ fn write_passage(
     let place = if path.is_empty() { document.title.clone() } else { path.join(" > ") };
     writeln!(
         out,
-        "{rank}. {}:{}  {}, {} tokens, score {:.3}",
+        "{rank}. {}:{}{}  {}, {} tokens, score {:.3}",
         stored.entry.name,
         passage.span,
+        document
+            .page_at(passage.span.start)
+            .map(|page| format!(" page {page}"))
+            .unwrap_or_default(),
         kind(passage.kind),
         passage.tokens,
         passage.scores().final_score()
@@ -49,6 +54,9 @@ fn write_passage(
     if explain {
         if !inside.is_empty() {
             writeln!(out, "   holds: {}", inside.join(", "))?;
+        }
+        if let Some(known) = known_of(&stored.entry.metadata) {
+            writeln!(out, "   {known}")?;
         }
         for evidence in &passage.evidence {
             let tree = &document.tree;
@@ -71,6 +79,20 @@ fn write_passage(
         writeln!(out, "   {line}")?;
     }
     writeln!(out)
+}
+
+/// What is known of a document besides its text, on one line.
+fn known_of(metadata: &Metadata) -> Option<String> {
+    let Metadata { connector, url, updated, labels, .. } = metadata;
+    let mut parts: Vec<String> = connector.iter().chain(url).cloned().collect();
+    parts.extend(
+        updated.map(|updated| format!("updated {} (by {})", show_date(updated.at), updated.from)),
+    );
+    if !labels.is_empty() {
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        parts.push(format!("for {}", labels.join(", ")));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Says that there were more than are shown.

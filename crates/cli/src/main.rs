@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod explain;
+mod interrupt;
 mod output;
 mod wire;
 
@@ -14,6 +15,8 @@ use output::{Output, exit_code};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // This program is its own worker: what a broken file breaks is a child process.
+    umbel::formats::worker::serve();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -43,8 +46,9 @@ fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
             Command::Search(search) => commands::search::run(args, search, output).await,
             Command::Show(show) => commands::inspect::show(args, show, output).await,
             Command::Tree(tree) => commands::inspect::tree(args, tree, output).await,
-            Command::Check => commands::inspect::check(args, output).await,
-            Command::Stats => commands::inspect::stats(args, output).await,
+            Command::Check(check) => commands::check::run(args, check, output).await,
+            Command::Stats(stats) => commands::inspect::stats(args, stats, output).await,
+            Command::Compact => commands::compact::run(args, output).await,
             Command::Model(model) => commands::model::run(args, model, output),
             Command::Config(config) => commands::config::run(args, config, output),
             Command::Doctor => commands::doctor::run(args, output).await,

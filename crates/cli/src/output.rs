@@ -2,9 +2,11 @@
 //!
 //! Invariant: results go to standard output, everything else to standard error.
 
+use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::Duration;
 use umbel::config::ConfigError;
@@ -51,8 +53,11 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
             | EngineError::SourceTaken { .. }
             | EngineError::Unknown { .. }
             | EngineError::NoSpan { .. }
+            | EngineError::Filter(_)
+            | EngineError::Rules(_)
             | EngineError::Lexical(_),
         ) => 2,
+        Some(EngineError::Interrupted) => interrupt::INTERRUPTED,
         _ if error.downcast_ref::<ConfigError>().is_some() => 2,
         _ => match error.downcast_ref::<ModelError>() {
             Some(ModelError::Spec { .. }) => 2,
@@ -130,15 +135,16 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// Shows a step.
-    pub(crate) fn show(&self, progress: Progress) {
+    /// Shows a step, and says whether to go on.
+    pub(crate) fn show(&self, progress: Progress) -> ControlFlow<()> {
         let (what, done, total) = match progress {
             Progress::Scanning => ("looking for files", 0, None),
             Progress::Reading(done, total) => ("reading", done, Some(total)),
-            Progress::Embedding(done, total) => ("embedding", done, Some(total)),
+            Progress::Indexing(done, total) => ("embedding and indexing", done, Some(total)),
             Progress::Optimizing => ("building the index", 0, None),
         };
         self.set(what, done as u64, total.map(|total| total as u64), false);
+        interrupt::go_on()
     }
 
     /// Shows how far a download is.

@@ -3,6 +3,7 @@
 //! Invariant: fields may be added, never renamed.
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 use umbel::catalog::StoredDocument;
 use umbel::core::document::Document;
 use umbel::core::hit::Scores;
@@ -11,9 +12,10 @@ use umbel::core::merge::{BlockedBy, Evidence, ItemKind, NodeRef, Share};
 use umbel::core::pack::{DropReason, Passage};
 use umbel::core::span::{Span, slice};
 use umbel::core::tree::NodeKind;
-use umbel::engine::ingest::IngestReport;
-use umbel::engine::inspect::{Distribution, Histogram, Stats};
+use umbel::engine::ingest::{IngestReport, Plan, Skipped};
+use umbel::engine::inspect::{Distribution, Histogram, Sample, Stats};
 use umbel::engine::search::SearchResponse;
+use umbel::metadata::{Metadata, show_date};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct SpanJson {
@@ -55,6 +57,11 @@ struct PassageJson {
     kind: &'static str,
     text: String,
     page: Option<u32>,
+    page_end: Option<u32>,
+    anchor: Option<String>,
+    line: usize,
+    #[serde(flatten)]
+    metadata: MetadataJson,
     prefix: Vec<SpanJson>,
     kept: Vec<SpanJson>,
     rendered: String,
@@ -62,6 +69,32 @@ struct PassageJson {
     score_from: &'static str,
     evidence: Vec<EvidenceJson>,
     cluster: ClusterJson,
+}
+
+/// What is known of a document besides its text.
+#[derive(Debug, Serialize)]
+pub(crate) struct MetadataJson {
+    connector: Option<String>,
+    url: Option<String>,
+    updated_at: Option<String>,
+    /// Which of several dates it is: `rule`, `front matter`, `format`, `git` or `file`.
+    updated_from: Option<&'static str>,
+    labels: Vec<String>,
+    language: Option<String>,
+}
+
+impl From<&Metadata> for MetadataJson {
+    fn from(metadata: &Metadata) -> MetadataJson {
+        let Metadata { connector, url, updated, labels, language } = metadata.clone();
+        MetadataJson {
+            connector,
+            url,
+            updated_at: updated.map(|updated| show_date(updated.at)),
+            updated_from: updated.map(|updated| updated.from.name()),
+            labels: labels.into_iter().collect(),
+            language,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -260,7 +293,11 @@ fn passage(stored: &StoredDocument, passage: &Passage, rank: usize) -> PassageJs
         tokens: passage.tokens,
         kind: kind(passage.kind),
         text: slice(&document.text, passage.span).to_owned(),
-        page: None,
+        page: document.page_at(passage.span.start),
+        page_end: document.page_at(passage.span.end.saturating_sub(1)),
+        anchor: document.element_at(passage.span.start).map(str::to_owned),
+        line: document.line_at(passage.span.start),
+        metadata: (&stored.entry.metadata).into(),
         prefix: passage.prefix.iter().map(|&span| span.into()).collect(),
         kept: Vec::new(),
         rendered: passage.rendered(document),
@@ -381,6 +418,7 @@ pub(crate) struct IndexJson {
     embedded: usize,
     skipped: Vec<SkippedJson>,
     warnings: Vec<WarningJson>,
+    interrupted: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -397,8 +435,6 @@ struct WarningJson {
 
 /// What ingestion did.
 pub(crate) fn index(report: &IngestReport) -> IndexJson {
-    let skipped = report.skipped.iter();
-    let warnings = report.warnings.iter();
     IndexJson {
         documents: report.documents,
         unchanged: report.unchanged,
@@ -407,12 +443,49 @@ pub(crate) fn index(report: &IngestReport) -> IndexJson {
         removed: report.removed,
         leaves: report.leaves,
         embedded: report.embedded,
-        skipped: skipped
-            .map(|s| SkippedJson { path: s.path.clone(), reason: s.reason.clone() })
-            .collect(),
-        warnings: warnings
-            .map(|(doc, w)| WarningJson { doc: doc.clone(), warning: w.clone() })
-            .collect(),
+        skipped: skipped(&report.skipped),
+        warnings: warnings(&report.warnings),
+        interrupted: report.interrupted,
+    }
+}
+
+fn skipped(skipped: &[Skipped]) -> Vec<SkippedJson> {
+    let row = |s: &Skipped| SkippedJson { path: s.path.clone(), reason: s.reason.clone() };
+    skipped.iter().map(row).collect()
+}
+
+fn warnings(warnings: &[(String, String)]) -> Vec<WarningJson> {
+    let row = |(doc, warning): &(String, String)| WarningJson {
+        doc: doc.clone(),
+        warning: warning.clone(),
+    };
+    warnings.iter().map(row).collect()
+}
+
+/// What ingestion would do: lists where [`IndexJson`] has counts.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlanJson {
+    added: Vec<String>,
+    updated: Vec<String>,
+    removed: Vec<String>,
+    unchanged: usize,
+    leaves: usize,
+    embedded: usize,
+    skipped: Vec<SkippedJson>,
+    warnings: Vec<WarningJson>,
+}
+
+/// What ingestion would do.
+pub(crate) fn plan(plan: &Plan) -> PlanJson {
+    PlanJson {
+        added: plan.added.clone(),
+        updated: plan.updated.clone(),
+        removed: plan.removed.clone(),
+        unchanged: plan.unchanged,
+        leaves: plan.leaves,
+        embedded: plan.embedded,
+        skipped: skipped(&plan.skipped),
+        warnings: warnings(&plan.warnings),
     }
 }
 
@@ -465,10 +538,52 @@ pub(crate) struct StatsJson {
     heading_only: usize,
     across_top_level: usize,
     children_per_parent: serde_json::Map<String, serde_json::Value>,
+    tree_depth: serde_json::Map<String, serde_json::Value>,
+    level_tokens: BTreeMap<&'static str, LevelJson>,
+    whole_sections_share: Option<f64>,
     satisfiable_share: Option<f64>,
     greedy_parents: usize,
     documents_with_warnings: usize,
     advice: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct LevelJson {
+    nodes: usize,
+    tokens: DistributionJson,
+}
+
+/// Leaves to be read.
+#[derive(Debug, Serialize)]
+pub(crate) struct SamplesJson {
+    sample: Vec<SampleJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct SampleJson {
+    doc: String,
+    span: SpanJson,
+    tokens: u32,
+    heading_path: Vec<String>,
+    headings: Vec<String>,
+    text: String,
+}
+
+/// Leaves to be read.
+pub(crate) fn samples(samples: &[Sample]) -> SamplesJson {
+    let row = |sample: &Sample| SampleJson {
+        doc: sample.document.clone(),
+        span: sample.span.into(),
+        tokens: sample.tokens,
+        heading_path: sample.heading_path.clone(),
+        headings: sample.headings.clone(),
+        text: sample.text.clone(),
+    };
+    SamplesJson { sample: samples.iter().map(row).collect() }
+}
+
+fn counts(counts: &BTreeMap<usize, usize>) -> serde_json::Map<String, serde_json::Value> {
+    counts.iter().map(|(n, count)| (n.to_string(), (*count).into())).collect()
 }
 
 fn classes(histogram: &Histogram) -> Vec<ClassJson> {
@@ -502,11 +617,16 @@ pub(crate) fn stats(stats: &Stats) -> StatsJson {
         empty_bodies: stats.empty_bodies,
         heading_only: stats.heading_only,
         across_top_level: stats.across_top_level,
-        children_per_parent: stats
-            .children_per_parent
+        children_per_parent: counts(&stats.children_per_parent),
+        tree_depth: counts(&stats.tree_depth),
+        level_tokens: stats
+            .level_tokens
             .iter()
-            .map(|(n, count)| (n.to_string(), (*count).into()))
+            .map(|(kind, tokens)| {
+                (level(*kind), LevelJson { nodes: tokens.n, tokens: (*tokens).into() })
+            })
             .collect(),
+        whole_sections_share: stats.whole_sections_share,
         satisfiable_share: stats.satisfiable_share,
         greedy_parents: stats.greedy_parents,
         documents_with_warnings: stats.documents_with_warnings,

@@ -5,7 +5,7 @@
 use crate::document::Document;
 use crate::outline::{BlockKind, Outline};
 use crate::span::{Span, SpanSet, fits, is_blank};
-use crate::tree::NodeKind;
+use crate::tree::{Heading, Leaf, NodeKind};
 use std::fmt;
 
 /// A broken promise.
@@ -30,6 +30,12 @@ pub enum Violation {
     BrokenNode(Span),
     /// A node's token count is not that of its span.
     WrongTokens(Span),
+    /// A leaf's heading path names a heading that is not there, or is not in order of places and levels.
+    BrokenPath(Span),
+    /// A leaf's prefix is not text above it, or text of the leaf itself.
+    BrokenPrefix(Span),
+    /// A place in the file is named out of order, or inside a character.
+    BrokenAnchor(usize),
 }
 
 impl fmt::Display for Violation {
@@ -46,6 +52,15 @@ impl fmt::Display for Violation {
             Violation::OneChild(span) => write!(f, "node {span} has exactly one child"),
             Violation::BrokenNode(span) => write!(f, "node {span} does not fit its children"),
             Violation::WrongTokens(span) => write!(f, "node {span} has a wrong token count"),
+            Violation::BrokenPath(span) => {
+                write!(f, "leaf {span} has a broken heading path")
+            }
+            Violation::BrokenPrefix(span) => {
+                write!(f, "leaf {span} has a prefix that is not above it")
+            }
+            Violation::BrokenAnchor(offset) => {
+                write!(f, "the anchor at {offset} is out of order or inside a character")
+            }
         }
     }
 }
@@ -107,7 +122,33 @@ pub fn check(document: &Document, outline: &Outline, allowed: Allowed) -> Vec<Vi
         }
     }
     violations.extend(broken_nodes(document));
+    violations.extend(tree.leaves.iter().filter_map(|leaf| broken_reference(document, leaf)));
+    let mut last = 0;
+    for anchor in &document.anchors {
+        if anchor.offset < last || !text.is_char_boundary(anchor.offset) {
+            violations.push(Violation::BrokenAnchor(anchor.offset));
+        }
+        last = last.max(anchor.offset);
+    }
     violations
+}
+
+/// What a leaf refers to: the headings of its path, outermost first, and the text shown before it.
+fn broken_reference(document: &Document, leaf: &Leaf) -> Option<Violation> {
+    let path: Option<Vec<&Heading>> =
+        leaf.path.iter().map(|&at| document.tree.headings.get(at as usize)).collect();
+    let above = |path: &[&Heading]| {
+        path.is_sorted_by(|a, b| a.level < b.level && a.span.start < b.span.start)
+    };
+    if !path.is_some_and(|path| above(&path)) {
+        return Some(Violation::BrokenPath(leaf.span));
+    }
+    let before = leaf.prefix.iter().all(|prefix| prefix.end <= leaf.span.start);
+    let ordered = leaf
+        .prefix
+        .windows(2)
+        .all(|pair| pair.first().map(|p| p.end) <= pair.last().map(|p| p.start));
+    (!before || !ordered).then_some(Violation::BrokenPrefix(leaf.span))
 }
 
 /// Leaves of nothing but headings, in a document that has more. Pieces of a heading too long for one leaf do not count.
@@ -233,8 +274,15 @@ mod tests {
         let source = Source { text: &text, body, title: "T", outline: &outline };
         let config = LeafConfig { target: 20, ..LeafConfig::default() };
         let (tree, _) = build(source, &ruler, &ruler, &config, None);
-        let mut document =
-            Document { body, title: "T".to_owned(), tree, offsets, warnings: Vec::new(), text };
+        let mut document = Document {
+            body,
+            title: "T".to_owned(),
+            tree,
+            offsets,
+            anchors: Vec::new(),
+            warnings: Vec::new(),
+            text,
+        };
         spoil(&mut document);
         let found = check(&document, &outline, Allowed::default());
         found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

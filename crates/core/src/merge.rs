@@ -439,6 +439,7 @@ mod tests {
             title: String::new(),
             tree,
             offsets: Offsets::default(),
+            anchors: Vec::new(),
             warnings: Vec::new(),
         };
         (document, names)

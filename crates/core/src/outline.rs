@@ -2,9 +2,16 @@
 //!
 //! Invariant: parsing never fails; every non-blank byte of the body is in exactly one top block.
 
+mod admonition;
+mod fence;
+mod html;
+mod mdx;
+
 use crate::span::{Span, is_blank, lines, next_line, slice};
 use crate::tree::Heading;
-use std::collections::BTreeSet;
+use html::{html_headings, is_comment};
+use mdx::Island;
+use std::borrow::Cow;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -13,6 +20,9 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 pub enum Format {
     /// CommonMark with tables, footnotes, task lists and strikethrough.
     Markdown,
+    /// Markdown with JSX elements, `import` and `export` statements, and expressions in braces. Indented text is code, as in
+    /// Markdown.
+    Mdx,
     /// Paragraphs between blank lines; no headings.
     Plain,
 }
@@ -38,11 +48,11 @@ pub enum BlockKind {
     FencedCode,
     /// A code block by indentation.
     IndentedCode,
-    /// A block quote.
+    /// A block quote, or an admonition between `:::` lines.
     Quote,
-    /// Raw HTML.
+    /// Raw HTML; in MDX an element or an expression.
     Html,
-    /// An HTML comment: text for coverage, not a body.
+    /// An HTML comment, in MDX also an `import` or `export`: text for coverage, not a body.
     Comment,
     /// A link definition: text for coverage, not a body.
     Definition,
@@ -85,7 +95,12 @@ pub struct Outline {
 /// Reads the outline of `text[body]`. Linear in the text.
 pub fn parse(text: &str, body: Span, format: Format) -> Outline {
     match format {
-        Format::Markdown => markdown(text, body),
+        Format::Markdown => markdown(&with_line_feeds(text, body), body, Vec::new()),
+        Format::Mdx => {
+            let text = with_line_feeds(text, body);
+            let islands = mdx::islands(&text, body);
+            markdown(&text, body, islands)
+        }
         Format::Plain => Outline { blocks: paragraphs(text, body), headings: Vec::new() },
     }
 }
@@ -112,19 +127,51 @@ fn paragraphs(text: &str, body: Span) -> Vec<Block> {
         .collect()
 }
 
-fn markdown(text: &str, body: Span) -> Outline {
+/// The text with line feeds for lone carriage returns, at the same offsets: the parser takes those for blanks.
+fn with_line_feeds(text: &str, body: Span) -> Cow<'_, str> {
+    let body = slice(text, body);
+    let is_lone = |pair: &[u8]| matches!(pair, [b'\r', behind] if *behind != b'\n');
+    if !body.contains('\r') || !(body.ends_with('\r') || body.as_bytes().windows(2).any(is_lone)) {
+        return Cow::Borrowed(text);
+    }
+    let mut read = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        read.push(if c == '\r' && rest.peek() != Some(&'\n') { '\n' } else { c });
+    }
+    Cow::Owned(read)
+}
+
+/// The outline of Markdown around `islands` of other languages, which the parser takes for blank lines.
+fn markdown(text: &str, body: Span, islands: Vec<Island>) -> Outline {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS;
-    let mut reader =
-        Reader { text, outline: Outline::default(), open: Vec::new(), too_deep: 0, heading: None };
-    for (event, range) in Parser::new_ext(slice(text, body), options).into_offset_iter() {
+    let visible = mdx::without(text, &islands);
+    let admonitions = admonition::spans(&visible, body);
+    let mut islands = islands.into_iter().peekable();
+    let mut reader = Reader {
+        text: &visible,
+        admonitions: &admonitions,
+        outline: Outline::default(),
+        open: Vec::new(),
+        too_deep: 0,
+        heading: None,
+    };
+    for (event, range) in Parser::new_ext(slice(&visible, body), options).into_offset_iter() {
         let span = Span::new(body.start + range.start, body.start + range.end);
+        if reader.open.is_empty() {
+            while let Some(island) = islands.next_if(|island| island.span.start < span.start) {
+                reader.island(text, &island);
+            }
+        }
         reader.read(&event, span);
     }
+    islands.for_each(|island| reader.island(text, &island));
     let mut outline = reader.outline;
-    outline.blocks = with_definitions(text, body, std::mem::take(&mut outline.blocks));
+    let blocks = admonition::grouped(std::mem::take(&mut outline.blocks), &admonitions);
+    outline.blocks = with_definitions(text, body, blocks);
     outline
 }
 
@@ -155,6 +202,8 @@ const MAX_DEPTH: usize = 64;
 /// Builds blocks from the parser's events.
 struct Reader<'a> {
     text: &'a str,
+    /// A heading in one of these is text, as one in a quote.
+    admonitions: &'a [Span],
     outline: Outline,
     open: Vec<Block>,
     /// Blocks that are open and too deep to be kept.
@@ -188,7 +237,7 @@ impl Reader<'_> {
         let kind = match tag {
             Tag::Paragraph => BlockKind::Paragraph,
             Tag::Heading { level, .. } => {
-                if self.open.is_empty() {
+                if self.open.is_empty() && !admonition::holds(self.admonitions, span) {
                     let at = self.outline.headings.len() as u32;
                     let heading = Heading { span, level: *level as u8, text: String::new() };
                     self.outline.headings.push(heading);
@@ -264,16 +313,34 @@ impl Reader<'_> {
                 }
                 self.outline.blocks.push(block);
             }
-            BlockKind::Html => self.html(block.span),
+            BlockKind::Html => self.html(self.text, block.span),
             _ => self.outline.blocks.push(block),
         }
     }
 
+    /// Takes in what the parser did not see, unless it stands inside a block.
+    fn island(&mut self, text: &str, island: &Island) {
+        if self.outline.blocks.last().is_some_and(|block| block.span.end > island.span.start) {
+            return;
+        }
+        match island.kind {
+            BlockKind::Html => self.html(text, island.span),
+            kind => {
+                self.outline.blocks.push(Block { kind, span: island.span, children: Vec::new() });
+            }
+        }
+    }
+
     /// Splits a raw HTML block at the headings that start a line in it.
-    fn html(&mut self, span: Span) {
+    fn html(&mut self, text: &str, span: Span) {
         let mut at = span.start;
-        for (found, level, title) in html_headings(self.text, span) {
-            self.html_rest(Span::new(at, found.start));
+        let headings = if admonition::holds(self.admonitions, span) {
+            Vec::new()
+        } else {
+            html_headings(text, span)
+        };
+        for (found, level, title) in headings {
+            self.html_rest(text, Span::new(at, found.start));
             let index = self.outline.headings.len() as u32;
             self.outline.headings.push(Heading { span: found, level, text: title });
             self.outline.blocks.push(Block {
@@ -283,114 +350,21 @@ impl Reader<'_> {
             });
             at = found.end;
         }
-        self.html_rest(Span::new(at, span.end));
+        self.html_rest(text, Span::new(at, span.end));
     }
 
-    fn html_rest(&mut self, span: Span) {
-        let span = span.trim(self.text);
+    fn html_rest(&mut self, text: &str, span: Span) {
+        let span = span.trim(text);
         if span.is_empty() {
             return;
         }
-        let kind =
-            if is_comment(slice(self.text, span)) { BlockKind::Comment } else { BlockKind::Html };
+        let kind = if is_comment(slice(text, span)) { BlockKind::Comment } else { BlockKind::Html };
         self.outline.blocks.push(Block { kind, span, children: Vec::new() });
     }
 }
 
 fn fold_blanks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Whether an HTML block holds comments and nothing else.
-fn is_comment(html: &str) -> bool {
-    let mut rest = html.trim();
-    while let Some(inside) = rest.strip_prefix("<!--") {
-        match inside.split_once("-->") {
-            Some((_, behind)) => rest = behind.trim_start(),
-            None => return true,
-        }
-        if rest.is_empty() {
-            return true;
-        }
-    }
-    false
-}
-
-/// The `<h1>` … `<h6>` elements that start a line of an HTML block, outside comments and raw text.
-fn html_headings(text: &str, span: Span) -> Vec<(Span, u8, String)> {
-    const RAW: [(&str, &str); 5] = [
-        ("<!--", "-->"),
-        ("<pre", "</pre"),
-        ("<script", "</script"),
-        ("<style", "</style"),
-        ("<textarea", "</textarea"),
-    ];
-    let html = slice(text, span).to_ascii_lowercase();
-    let mut found = Vec::new();
-    let mut unclosed = BTreeSet::new();
-    let mut at = 0;
-    while let Some(open) = find(&html, at, "<") {
-        let rest = html.get(open..).unwrap_or_default();
-        if let Some((_, close)) = RAW.iter().find(|(start, _)| rest.starts_with(start)) {
-            at = find(&html, open + 1, close).map_or(html.len(), |end| end + close.len());
-            continue;
-        }
-        at = open + 1;
-        let mut tag = rest.bytes().skip(1);
-        let level = match (tag.next(), tag.next(), tag.next()) {
-            (Some(b'h'), Some(digit @ b'1'..=b'6'), Some(b'>' | b' ' | b'\t' | b'\n' | b'\r')) => {
-                digit - b'0'
-            }
-            _ => continue,
-        };
-        let start = span.start + open;
-        let before = html.get(..open).unwrap_or_default().trim_end_matches([' ', '\t']);
-        if !(before.is_empty() || before.ends_with('\n')) {
-            continue;
-        }
-        let closing =
-            if unclosed.contains(&level) { None } else { find(&html, at, &format!("</h{level}")) };
-        let (inner_end, end) = match closing {
-            Some(close) => (close, find(&html, close, ">").map_or(html.len(), |end| end + 1)),
-            None => {
-                // None closes behind this one either: each is a heading of one line.
-                unclosed.insert(level);
-                let line_end = (next_line(text, start) - span.start).min(html.len());
-                (line_end, line_end)
-            }
-        };
-        let inner_start = find(&html, at, ">").map_or(inner_end, |end| (end + 1).min(inner_end));
-        let inner = slice(text, Span::new(span.start + inner_start, span.start + inner_end));
-        found.push((
-            Span::new(start, span.start + end).trim(text),
-            level,
-            fold_blanks(&without_tags(inner)),
-        ));
-        at = end;
-    }
-    found
-}
-
-fn find(text: &str, from: usize, what: &str) -> Option<usize> {
-    text.get(from..).and_then(|rest| rest.find(what)).map(|at| from + at)
-}
-
-/// The text between tags, the five common character references resolved.
-fn without_tags(html: &str) -> String {
-    let mut text = String::with_capacity(html.len());
-    let mut inside = false;
-    for c in html.chars() {
-        match c {
-            '<' => inside = true,
-            '>' if inside => inside = false,
-            _ if !inside => text.push(c),
-            _ => {}
-        }
-    }
-    ["&lt;:<", "&gt;:>", "&quot;:\"", "&#39;:'", "&nbsp;: ", "&amp;:&"]
-        .iter()
-        .filter_map(|pair| pair.split_once(':'))
-        .fold(text, |text, (from, to)| text.replace(from, to))
 }
 
 #[cfg(test)]

@@ -242,14 +242,16 @@ fn cost(document: &Document, span: Span) -> usize {
     tokens.count(span) + reserve(document, span) + prefix_cost
 }
 
-/// The reserve for the edges of a span that are not at the start of a line and of a token.
+/// The reserve for the edges of a span that are not at the start of a line and of a token. A line's end inside of a token, as in
+/// `}⏎`, costs one: the rest of the token may be cut otherwise without it.
 fn reserve(document: &Document, span: Span) -> usize {
     let text = document.text.as_bytes();
     let tokens = &document.offsets.tokens;
     let starts_line = span.start == 0 || matches!(text.get(span.start - 1), Some(b'\n'));
     let ends_line = matches!(text.get(span.end), None | Some(b'\n' | b'\r'));
     let edges = [starts_line && tokens.is_boundary(span.start), ends_line];
-    edges.iter().filter(|clean| !**clean).count() * EDGE_RESERVE_TOKENS
+    let in_token = ends_line && !tokens.is_boundary(span.end);
+    edges.iter().filter(|clean| !**clean).count() * EDGE_RESERVE_TOKENS + usize::from(in_token)
 }
 
 /// The prefix of the leaf that a span starts in, where the span does not hold it itself.

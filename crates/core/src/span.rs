@@ -105,15 +105,18 @@ pub fn is_blank(text: &str, span: Span) -> bool {
     slice(text, span).trim().is_empty()
 }
 
-/// Where the line behind the one that holds `offset` starts, or the text's end.
+/// Where the line behind the one that holds `offset` starts, or the text's end. A line ends with a line feed, a carriage
+/// return, or both.
 pub fn next_line(text: &str, offset: usize) -> usize {
-    match text.as_bytes().iter().skip(offset).position(|&b| b == b'\n') {
-        Some(distance) => offset + distance + 1,
+    let rest = text.as_bytes().get(offset..).unwrap_or_default();
+    match rest.iter().position(|&byte| matches!(byte, b'\n' | b'\r')) {
+        Some(at) if rest.get(at..at + 2) == Some(b"\r\n") => offset + at + 2,
+        Some(at) => offset + at + 1,
         None => text.len(),
     }
 }
 
-/// The lines of a span, each with its line feed, as spans that follow each other without a gap.
+/// The lines of a span, each with its line end, as spans that follow each other without a gap.
 pub fn lines(text: &str, span: Span) -> Vec<Span> {
     let mut lines = Vec::new();
     let mut start = span.start;
@@ -230,6 +233,7 @@ mod tests {
         let parts: Vec<_> = lines(text, Span::new(0, 7)).iter().map(|&s| slice(text, s)).collect();
         assert_eq!(parts, ["a\n", "bc\n", "\n", "d"]);
         assert_eq!(next_line(text, 3), 5);
+        assert_eq!((next_line("a\rb\r\nc", 0), next_line("a\rb\r\nc", 2)), (2, 5));
     }
 
     fn any_span() -> impl Strategy<Value = Span> {

@@ -7,7 +7,7 @@ use crate::span::Span;
 use serde::{Deserialize, Serialize};
 
 /// What a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeKind {
     /// The whole document.
     Root,

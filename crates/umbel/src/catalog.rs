@@ -9,6 +9,8 @@ mod encode;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+use crate::metadata::Metadata;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use umbel_core::document::Document;
 use umbel_core::id::{DocId, LeafId};
@@ -25,7 +27,7 @@ pub struct CatalogInfo {
     /// Documents that are not marked as indexed, plus leaves that are still to be deleted from the index.
     pub pending: usize,
     /// The settings that the store was made with, by key.
-    pub settings: std::collections::BTreeMap<String, String>,
+    pub settings: BTreeMap<String, String>,
 }
 
 /// A source: a folder or file that was given to `index`.
@@ -35,6 +37,8 @@ pub struct Source {
     pub name: String,
     /// Where it is, as an absolute path.
     pub root: PathBuf,
+    /// The rules for the metadata of its documents that it was given with, as TOML; empty for none.
+    pub rules: String,
 }
 
 /// A document as the catalog lists it.
@@ -48,6 +52,10 @@ pub struct DocumentEntry {
     pub path: String,
     /// `path`, or `source/path` where two sources of the store hold the same path: unique in the store.
     pub name: String,
+    /// The title of its document.
+    pub title: String,
+    /// What else is known of it.
+    pub metadata: Metadata,
     /// Hash of the file's bytes and of the settings it was taken in with.
     pub fingerprint: [u8; 32],
     /// How many leaves it has.
@@ -65,7 +73,9 @@ pub struct NewDocument {
     pub path: String,
     /// Hash of the file's bytes and of the settings it was taken in with.
     pub fingerprint: [u8; 32],
-    /// Text, tree and offsets.
+    /// What is known of it besides its text and title.
+    pub metadata: Metadata,
+    /// Title, text, tree and offsets.
     pub document: Document,
     /// The id of each leaf of the tree, in order.
     pub leaf_ids: Vec<LeafId>,
@@ -76,7 +86,7 @@ pub struct NewDocument {
 pub struct StoredDocument {
     /// How the catalog lists it.
     pub entry: DocumentEntry,
-    /// Text, tree and offsets.
+    /// Title, text, tree and offsets.
     pub document: Document,
     /// The id of each leaf of the tree, in order.
     pub leaf_ids: Vec<LeafId>,
@@ -94,7 +104,7 @@ pub struct Pending {
 /// One atomic change of the documents.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// Sources to add, or whose root to replace.
+    /// Sources to add, or whose root and rules to replace.
     pub sources: Vec<Source>,
     /// Documents to add or replace.
     pub put: Vec<NewDocument>,
@@ -127,6 +137,13 @@ pub trait Catalog: Send + Sync {
     /// These documents, in the order asked; `None` for one that is not there.
     async fn load(&self, docs: &[DocId]) -> Result<Vec<Option<StoredDocument>>, CatalogError>;
 
+    /// These documents' texts, with how the catalog lists them, in the order asked; `None` for one that is not there. They
+    /// can be read where the rest of a document is damaged.
+    async fn texts(
+        &self,
+        docs: &[DocId],
+    ) -> Result<Vec<Option<(DocumentEntry, String)>>, CatalogError>;
+
     /// What the index still lacks: at most `limit` documents and `limit` deletes.
     async fn pending(&self, limit: usize) -> Result<Pending, CatalogError>;
 
@@ -149,13 +166,21 @@ pub trait Catalog: Send + Sync {
         model: &str,
         vectors: &[([u8; 32], Vec<f32>)],
     ) -> Result<(), CatalogError>;
+
+    /// Forgets the cached vectors of every other model and, of this one, those of texts that are not in `keep`. Returns how
+    /// many went.
+    async fn prune(&self, model: &str, keep: &BTreeSet<[u8; 32]>) -> Result<usize, CatalogError>;
+
+    /// Gives unused space back to the disk. It needs about as much free space as the catalog has, and takes as long as
+    /// writing it anew.
+    async fn compact(&self) -> Result<(), CatalogError>;
 }
 
 /// Why the catalog did not serve a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CatalogError {
-    /// Written by another version of the format.
+    /// Written by a newer version, or in a format that no version wrote.
     #[error("the catalog `{path}` has format {found}, this version reads {oldest} to {newest}")]
     Version {
         /// The file.
@@ -164,6 +189,18 @@ pub enum CatalogError {
         found: i64,
         /// The oldest format that opens.
         oldest: i64,
+        /// The format that this version writes.
+        newest: i64,
+    },
+    /// Written by an older version: open it for writing once.
+    #[error(
+        "the catalog `{path}` has format {found}, and is brought to format {newest} when it is opened for writing"
+    )]
+    Outdated {
+        /// The file.
+        path: PathBuf,
+        /// The format found.
+        found: i64,
         /// The format that this version writes.
         newest: i64,
     },

@@ -13,6 +13,8 @@ use umbel_core::merge::MergeConfig;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
+    /// Which files are read, and how far a converter may go.
+    pub read: ReadSettings,
     /// How leaves are cut.
     pub leaf: LeafSettings,
     /// What turns text into vectors.
@@ -23,6 +25,37 @@ pub struct Settings {
     pub search: SearchSettings,
     /// When siblings are merged.
     pub merge: MergeSettings,
+}
+
+/// `[read]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadSettings {
+    /// Whether `.gitignore` and `.umbelignore` say which files are not read.
+    pub respect_ignore: bool,
+    /// Whether files and folders whose name begins with a dot are read.
+    pub hidden: bool,
+    /// Whether a file that says no date itself has that of its last commit.
+    pub git_dates: bool,
+    /// Seconds that the conversion of one file may take.
+    pub timeout_seconds: u64,
+    /// Memory that it may use, in MiB.
+    pub memory_mb: u64,
+    /// Text that it may give, in MiB.
+    pub output_mb: u64,
+}
+
+impl Default for ReadSettings {
+    fn default() -> ReadSettings {
+        ReadSettings {
+            respect_ignore: true,
+            hidden: false,
+            git_dates: true,
+            timeout_seconds: 60,
+            memory_mb: 2048,
+            output_mb: 256,
+        }
+    }
 }
 
 /// `[leaf]`
@@ -220,7 +253,15 @@ impl Config {
         let range = |ok: bool, key: &'static str, got: String, wanted: &'static str| {
             if ok { Ok(()) } else { Err(ConfigError::Range { key, got, wanted }) }
         };
-        let (search, merge) = (&settings.search, &settings.merge);
+        let (read, search, merge) = (&settings.read, &settings.search, &settings.merge);
+        let limits = [
+            ("read.timeout_seconds", read.timeout_seconds, 1..=86_400, "1 to 86400"),
+            ("read.memory_mb", read.memory_mb, 64..=1 << 20, "64 to 1048576"),
+            ("read.output_mb", read.output_mb, 1..=1 << 10, "1 to 1024"),
+        ];
+        for (key, got, wanted, words) in limits {
+            range(wanted.contains(&got), key, got.to_string(), words)?;
+        }
         let unit = 0.0..=1.0;
         range(
             unit.contains(&search.lexical_weight),

@@ -2,27 +2,35 @@
 //!
 //! Invariant: the catalog is committed before the index, and the index is repaired from the catalog on opening.
 
+mod source;
+mod reader;
 pub mod ingest;
 pub mod inspect;
+pub mod repair;
 pub mod search;
 
 use crate::catalog::sqlite::SqliteCatalog;
-use crate::catalog::{Catalog, CatalogError, CatalogInfo, Pending, StoredDocument};
+use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Pending, StoredDocument};
 use crate::config::Config;
 use crate::embed::{EmbedError, Embedder};
+use crate::filter::FilterError;
 use crate::index::edge::{EdgeIndex, EdgeOptions};
 use crate::index::lexical::{LexicalEncoder, LexicalError};
-use crate::index::{Index, IndexError, Point};
+use crate::index::{Facets, Index, IndexError, Kept, Point};
+use crate::metadata::Metadata;
+use crate::read::rules::RulesError;
 use crate::store::{Layout, StoreError, StoreLock, lock};
 use crate::tokens::O200k;
-use ingest::leaf_records;
+use ingest::{hash, leaf_records};
 use lru::LruCache;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use umbel_core::document::Document;
 use umbel_core::id::DocId;
 use umbel_core::leaf::{EmbedLimit, embedded_text};
 
@@ -38,6 +46,9 @@ const DOCUMENTS_KEPT: NonZeroUsize = NonZeroUsize::new(512).expect("512 is not 0
 /// Setting that is `no` from when a store is given a model until its documents are cut to fit it.
 const CUT_FOR_MODEL: &str = "cut_for_model";
 
+/// Setting that holds the tokens that the model takes, counted by itself.
+const MODEL_LIMIT: &str = "model_max_tokens";
+
 /// What a long call is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
@@ -45,14 +56,14 @@ pub enum Progress {
     Scanning,
     /// Reading files: so many of so many.
     Reading(usize, usize),
-    /// Embedding leaves: so many of so many.
-    Embedding(usize, usize),
+    /// Embedding and indexing leaves: so many of so many.
+    Indexing(usize, usize),
     /// Bringing the index into its best shape.
     Optimizing,
 }
 
-/// Takes steps of progress; called often.
-pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
+/// Takes steps of progress, and says whether to go on; called often.
+pub type OnProgress<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync);
 
 /// A store that is open for indexing and searching.
 pub struct Engine {
@@ -97,9 +108,24 @@ pub async fn peek(dir: &Path) -> Result<StoreInfo, EngineError> {
     if !layout.exists() {
         return Err(StoreError::Missing { dir: dir.to_owned() }.into());
     }
-    let catalog = SqliteCatalog::open_read_only(&layout.catalog())?.describe().await?;
+    let catalog = read_catalog(&layout)?.describe().await?;
     let model = catalog.settings.get("model").filter(|model| !model.is_empty()).cloned();
     Ok(StoreInfo { catalog, model })
+}
+
+/// The catalog of a store, for reading; one of an older format is brought up to date first, if nobody holds the store.
+fn read_catalog(layout: &Layout) -> Result<SqliteCatalog, EngineError> {
+    match SqliteCatalog::open_read_only(&layout.catalog()) {
+        Err(outdated @ CatalogError::Outdated { .. }) => {
+            match lock(layout) {
+                // A folder that cannot be written stays as it is.
+                Err(StoreError::Unusable { .. }) => return Err(outdated.into()),
+                other => drop((other?, SqliteCatalog::open(&layout.catalog())?)),
+            }
+            Ok(SqliteCatalog::open_read_only(&layout.catalog())?)
+        }
+        other => Ok(other?),
+    }
 }
 
 /// Removes a store: catalog and index.
@@ -140,25 +166,29 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
         Err(StoreError::Held { .. } | StoreError::Unusable { .. }) => return Ok(None),
         other => other?,
     };
-    let catalog = SqliteCatalog::open_read_only(&layout.catalog())?;
+    let catalog = read_catalog(&layout)?;
     let dimension =
         catalog.describe().await?.settings.get("dimension").and_then(|d| d.parse().ok());
     let index = match EdgeIndex::open(&layout.index(), &EdgeOptions { dimension }) {
         Err(IndexError::Dimension { .. }) => return Ok(Some(IndexCheck::default())),
         other => other?,
     };
-    let entries = catalog.list().await?;
     let (mut found, mut missing) = (0, 0);
-    for some in entries.chunks(DOCUMENTS_PER_FLUSH) {
-        let ids: Vec<DocId> = some.iter().map(|entry| entry.id).collect();
-        for stored in catalog.load(&ids).await?.into_iter().flatten() {
+    for entry in catalog.list().await? {
+        let stored = match catalog.load(&[entry.id]).await {
+            // Its leaves count as unknown: the catalog does not say which they are.
+            Err(CatalogError::Corrupt { .. }) => continue,
+            other => other?,
+        };
+        for stored in stored.into_iter().flatten() {
             let kept = index.fetch(&stored.leaf_ids).await?;
             found += kept.iter().flatten().count();
             if stored.entry.indexed {
-                missing += leaf_records(stored.entry.id, &stored.document, &stored.leaf_ids)
-                    .zip(&kept)
-                    .filter(|(wanted, got)| got.as_ref() != Some(wanted))
-                    .count();
+                let facets = facets(&stored.entry);
+                let records = leaf_records(stored.entry.id, &stored.document, &stored.leaf_ids);
+                let wanted = records.map(|record| Kept { record, facets: facets.clone() });
+                missing +=
+                    wanted.zip(&kept).filter(|(wanted, got)| got.as_ref() != Some(wanted)).count();
             }
         }
     }
@@ -215,11 +245,14 @@ impl Engine {
             _lock: store_lock,
         };
         if agreed.gained_vectors {
-            engine.read_again(progress).await?;
+            engine.build_again(progress).await?;
             engine.catalog.set(&[(CUT_FOR_MODEL, "")]).await?;
         }
-        let embedded = engine.apply_pending(progress).await?;
-        engine.embedded_on_opening.store(embedded, Ordering::Relaxed);
+        let applied = engine.apply_pending(progress).await?;
+        if applied.interrupted {
+            return Err(EngineError::Interrupted);
+        }
+        engine.embedded_on_opening.store(applied.embedded, Ordering::Relaxed);
         Ok(engine)
     }
 
@@ -233,14 +266,13 @@ impl Engine {
         &self.warnings
     }
 
-    /// Brings the index up to the catalog: upserts and deletes what is marked, flushes, then settles. Returns how many texts
-    /// were embedded, cached ones not counted.
-    async fn apply_pending(&self, progress: OnProgress<'_>) -> Result<usize, EngineError> {
-        let mut embedded = 0;
+    /// Brings the index up to the catalog: upserts and deletes what is marked, flushes, then settles. Where it is asked to
+    /// stop, it settles what it has done.
+    async fn apply_pending(&self, progress: OnProgress<'_>) -> Result<Applied, EngineError> {
+        let mut applied = Applied::default();
         let mut changed = 0;
-        let mut done = 0;
-        let total = self.pending_leaves().await?;
-        loop {
+        let mut steps = Steps { done: 0, total: self.pending_leaves().await?, progress };
+        while !applied.interrupted {
             let mut pending = self.catalog.pending(DOCUMENTS_PER_FLUSH).await?;
             if !self.can_embed().await? {
                 // Without the model, what is gone is still taken out; the rest waits.
@@ -249,27 +281,35 @@ impl Engine {
             if pending == Pending::default() {
                 break;
             }
-            let documents: Vec<StoredDocument> =
-                self.catalog.load(&pending.documents).await?.into_iter().flatten().collect();
-            for document in &documents {
-                let (points, fresh) = self.points(document, (done, total), progress).await?;
-                embedded += fresh;
-                done += points.len();
-                changed += points.len();
-                self.index.upsert(points).await?;
+            let mut done = Pending { documents: Vec::new(), deletes: pending.deletes };
+            for id in pending.documents {
+                // One at a time: a batch of large documents would hold all of their texts and offsets.
+                for document in self.catalog.load(&[id]).await?.into_iter().flatten() {
+                    let Some((points, fresh)) = self.points(&document, &mut steps).await? else {
+                        applied.interrupted = true;
+                        break;
+                    };
+                    applied.embedded += fresh;
+                    changed += points.len();
+                    self.index.upsert(points).await?;
+                }
+                if applied.interrupted {
+                    break;
+                }
+                done.documents.push(id);
             }
-            changed += pending.deletes.len();
-            self.index.delete(&pending.deletes).await?;
+            changed += done.deletes.len();
+            self.index.delete(&done.deletes).await?;
             self.index.flush().await?;
-            self.catalog.settle(&pending).await?;
+            self.catalog.settle(&done).await?;
         }
         // Optimizing rebuilds whole segments: a small edit does not pay for it.
-        if changed * OPTIMIZE_SHARE >= self.index.describe().await?.points.max(1) {
-            progress(Progress::Optimizing);
+        let worth = changed * OPTIMIZE_SHARE >= self.index.describe().await?.points.max(1);
+        if worth && !applied.interrupted && progress(Progress::Optimizing).is_continue() {
             self.index.optimize().await?;
             self.index.flush().await?;
         }
-        Ok(embedded)
+        Ok(applied)
     }
 
     /// Whether leaves can be added: there is an embedder, or the store has no vectors.
@@ -288,43 +328,39 @@ impl Engine {
             .sum())
     }
 
-    /// The points of a document's leaves, and how many vectors were not in the cache.
+    /// The points of a document's leaves, and how many vectors were not in the cache; `None` where it was stopped.
     async fn points(
         &self,
         stored: &StoredDocument,
-        (done, total): (usize, usize),
-        progress: OnProgress<'_>,
-    ) -> Result<(Vec<Point>, usize), EngineError> {
+        steps: &mut Steps<'_>,
+    ) -> Result<Option<(Vec<Point>, usize)>, EngineError> {
         let document = &stored.document;
-        let texts: Vec<String> = document
-            .tree
-            .leaves
-            .iter()
-            .map(|leaf| embedded_text(&document.text, &document.title, &document.tree, leaf))
-            .collect();
-        let (vectors, fresh) = self.vectors(&texts, (done, total), progress).await?;
+        let texts: Vec<String> = texts_to_embed(document).collect();
+        let Some((vectors, fresh)) = self.vectors(&texts, steps).await? else { return Ok(None) };
         let mut vectors = vectors.into_iter();
+        let facets = facets(&stored.entry);
         let points = leaf_records(stored.entry.id, document, &stored.leaf_ids).zip(&texts).map(
             |(record, text)| Point {
                 record,
+                facets: facets.clone(),
                 dense: vectors.next(),
                 lexical: self.lexical.passage(text),
             },
         );
-        Ok((points.collect(), fresh))
+        Ok(Some((points.collect(), fresh)))
     }
 
-    /// One vector a text, from the cache where it has it; none at all for a store without vectors.
+    /// One vector a text, from the cache where it has it; none at all for a store without vectors. `None` where it was stopped.
     async fn vectors(
         &self,
         texts: &[String],
-        (done, total): (usize, usize),
-        progress: OnProgress<'_>,
-    ) -> Result<(Vec<Vec<f32>>, usize), EngineError> {
-        let Some(embedder) = &self.embedder else { return Ok((Vec::new(), 0)) };
+        steps: &mut Steps<'_>,
+    ) -> Result<Option<(Vec<Vec<f32>>, usize)>, EngineError> {
+        let Some(embedder) = &self.embedder else {
+            return Ok(steps.take(texts.len()).is_continue().then_some((Vec::new(), 0)));
+        };
         let model = &embedder.describe().model;
-        let hashes: Vec<[u8; 32]> =
-            texts.iter().map(|text| *blake3::hash(text.as_bytes()).as_bytes()).collect();
+        let hashes: Vec<[u8; 32]> = texts.iter().map(|text| hash(text)).collect();
         let cached = self.catalog.cached(model, &hashes).await?;
         let mut known: BTreeMap<[u8; 32], Vec<f32>> = BTreeMap::new();
         let mut missing: BTreeMap<[u8; 32], &str> = BTreeMap::new();
@@ -339,20 +375,22 @@ impl Engine {
             }
         }
         let fresh = missing.len();
+        if steps.take(texts.len() - fresh).is_break() {
+            return Ok(None);
+        }
         let missing: Vec<([u8; 32], &str)> = missing.into_iter().collect();
-        let mut at = 0;
         for step in missing.chunks(TEXTS_PER_STEP) {
-            progress(Progress::Embedding(done + at, total));
             let batch: Vec<&str> = step.iter().map(|&(_, text)| text).collect();
             let vectors = embedder.embed_passages(&batch).await?;
             let made: Vec<([u8; 32], Vec<f32>)> =
                 step.iter().map(|&(hash, _)| hash).zip(vectors).collect();
             self.catalog.cache(model, &made).await?;
             known.extend(made);
-            at += step.len();
+            if steps.take(step.len()).is_break() {
+                return Ok(None);
+            }
         }
-        progress(Progress::Embedding(done + texts.len(), total));
-        Ok((hashes.iter().filter_map(|hash| known.get(hash).cloned()).collect(), fresh))
+        Ok(Some((hashes.iter().filter_map(|hash| known.get(hash).cloned()).collect(), fresh)))
     }
 
     /// Documents by id as of a generation, kept in memory between searches.
@@ -383,6 +421,49 @@ impl Engine {
             }
         }
         Ok(found)
+    }
+}
+
+/// What bringing the index up to the catalog came to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Applied {
+    /// Texts that were embedded; cached ones are not counted.
+    embedded: usize,
+    /// Whether it was stopped before its end.
+    interrupted: bool,
+}
+
+/// How far the leaves of a call are.
+struct Steps<'a> {
+    done: usize,
+    total: usize,
+    progress: OnProgress<'a>,
+}
+
+impl Steps<'_> {
+    /// Counts leaves as done; whether to go on.
+    fn take(&mut self, n_leaves: usize) -> ControlFlow<()> {
+        self.done += n_leaves;
+        (self.progress)(Progress::Indexing(self.done, self.total))
+    }
+}
+
+/// The texts of a document that are embedded, and searched by words: one a leaf, in order.
+fn texts_to_embed(document: &Document) -> impl Iterator<Item = String> {
+    let Document { text, title, tree, .. } = document;
+    tree.leaves.iter().map(|leaf| embedded_text(text, title, tree, leaf))
+}
+
+/// What the index knows of a document.
+fn facets(entry: &DocumentEntry) -> Facets {
+    let Metadata { connector, language, labels, updated, .. } = &entry.metadata;
+    let everyone = labels.is_empty().then(String::new);
+    Facets {
+        source: entry.source.clone(),
+        connector: connector.clone().unwrap_or_default(),
+        language: language.clone().unwrap_or_default(),
+        labels: labels.iter().cloned().chain(everyone).collect(),
+        updated_at: updated.map(|updated| updated.at),
     }
 }
 
@@ -423,10 +504,12 @@ async fn agree(
             let dimension = dimension.unwrap_or_default();
             let cut = if info.documents > 0 { "no" } else { "" };
             let size = dimension.to_string();
+            let limit = embedder.map_or(0, |embedder| embedder.describe().max_tokens).to_string();
             let settings = [
                 ("model", got),
                 ("dimension", &size),
                 ("language", language),
+                (MODEL_LIMIT, &limit),
                 (CUT_FOR_MODEL, cut),
             ];
             catalog.set(&settings).await?;
@@ -516,6 +599,15 @@ pub enum EngineError {
     /// The lexical leg.
     #[error(transparent)]
     Lexical(#[from] LexicalError),
+    /// Metadata rules.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// Conditions of a search.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// The caller asked to stop.
+    #[error("stopped; what was committed is kept")]
+    Interrupted,
     /// Vectors of two models do not mix.
     #[error("the store holds vectors of `{wanted}`, got `{got}`")]
     Model {
@@ -606,6 +698,10 @@ impl EngineError {
             EngineError::Catalog(CatalogError::Version { .. }) => "use the version of umbel that wrote it, or start over with `umbel index --rebuild FOLDER`".to_owned(),
             EngineError::Catalog(CatalogError::Corrupt { .. }) => "start over with `umbel index --rebuild FOLDER`".to_owned(),
             EngineError::Catalog(CatalogError::Unwritable { .. }) => "check the permissions and the space of the folder; what was committed is safe".to_owned(),
+            EngineError::Catalog(CatalogError::Outdated { .. }) => "copy the store to a folder that can be written, and open it there".to_owned(),
+            EngineError::Filter(error) => error.hint(),
+            EngineError::Rules(_) => "correct the file given with `--meta`; `umbel index --help` shows one".to_owned(),
+            EngineError::Interrupted => "run the same command again: it goes on from there".to_owned(),
             EngineError::Index(_) => "run the command again: the index is rebuilt from the catalog where it is damaged".to_owned(),
             EngineError::Lexical(_) => "set `lexical.language` to one of these".to_owned(),
             EngineError::Model { wanted, .. } => {

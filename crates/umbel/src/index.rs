@@ -36,11 +36,88 @@ pub struct SparseVector {
     pub values: Vec<f32>,
 }
 
+/// What can be asked of a leaf's document in a search, as words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Facet {
+    /// The source it belongs to.
+    Source,
+    /// The system it comes from.
+    Connector,
+    /// Its language.
+    Language,
+    /// One of the labels of those who may read it.
+    Label,
+}
+
+/// What is known of a leaf's document where it is searched. An empty word stands for none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facets {
+    /// The source it belongs to.
+    pub source: String,
+    /// The system it comes from.
+    pub connector: String,
+    /// Its language.
+    pub language: String,
+    /// Who may read it; one empty word for everyone.
+    pub labels: Vec<String>,
+    /// When it was last changed: seconds since 1970 in UTC.
+    pub updated_at: Option<i64>,
+}
+
+impl Facets {
+    /// The words of a facet.
+    pub fn words(&self, facet: Facet) -> &[String] {
+        match facet {
+            Facet::Source => std::slice::from_ref(&self.source),
+            Facet::Connector => std::slice::from_ref(&self.connector),
+            Facet::Language => std::slice::from_ref(&self.language),
+            Facet::Label => &self.labels,
+        }
+    }
+}
+
+/// A condition on the leaves of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clause {
+    /// What is tested.
+    pub test: Test,
+    /// Whether the test is to fail.
+    pub negated: bool,
+}
+
+/// What a condition tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Test {
+    /// The leaf belongs to one of these documents.
+    Docs(Vec<DocId>),
+    /// The facet holds one of these words.
+    Facet(Facet, Vec<String>),
+    /// The document was last changed in `from..to`, in seconds since 1970; one without a date was not. At least one end is
+    /// given.
+    Updated {
+        /// This moment or later.
+        from: Option<i64>,
+        /// Before this moment.
+        to: Option<i64>,
+    },
+}
+
+/// A leaf as the index keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// What is known of the leaf.
+    pub record: LeafRecord,
+    /// What is known of its document.
+    pub facets: Facets,
+}
+
 /// A leaf as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// What is known of the leaf.
     pub record: LeafRecord,
+    /// What is known of its document.
+    pub facets: Facets,
     /// Its dense vector, of L2 norm 1; `None` where the store has no vectors.
     pub dense: Option<Vec<f32>>,
     /// Its lexical vector.
@@ -64,8 +141,8 @@ pub struct SearchRequest {
     pub leg: Leg,
     /// How many leaves at the most.
     pub limit: usize,
-    /// Leave out leaves of these documents.
-    pub without_docs: Vec<DocId>,
+    /// Only leaves for which all of these hold.
+    pub filter: Vec<Clause>,
 }
 
 /// A leaf that was found.
@@ -95,8 +172,8 @@ pub trait Index: Send + Sync {
     /// The best leaves of one leg, best first, ties by id.
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Scored>, IndexError>;
 
-    /// The stored records of these leaves, in the order asked; `None` for one that is not there.
-    async fn fetch(&self, leaves: &[LeafId]) -> Result<Vec<Option<LeafRecord>>, IndexError>;
+    /// What is kept of these leaves, in the order asked; `None` for one that is not there.
+    async fn fetch(&self, leaves: &[LeafId]) -> Result<Vec<Option<Kept>>, IndexError>;
 
     /// Makes everything before it durable.
     async fn flush(&self) -> Result<(), IndexError>;

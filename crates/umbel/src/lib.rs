@@ -5,12 +5,15 @@
 
 pub mod tokens;
 pub mod config;
+pub mod metadata;
+pub mod formats;
 pub mod read;
 #[cfg(feature = "local")]
 pub mod model;
 pub mod embed;
 pub mod index;
 pub mod catalog;
+pub mod filter;
 #[cfg(all(feature = "edge", feature = "sqlite"))]
 pub mod store;
 #[cfg(all(feature = "edge", feature = "sqlite"))]

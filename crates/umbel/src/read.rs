@@ -1,23 +1,51 @@
-//! Files → documents: decoding, front matter, title, outline, tree and offsets.
+//! Files → documents: decoding or conversion, metadata, outline, tree and offsets.
 //!
 //! Invariant: for Markdown and plain text the canonical text is the file's bytes, all of them.
 
+pub mod dates;
+mod front;
+pub mod rules;
+
 use crate::config::{Config, Unit};
+use crate::formats::worker::{self, Limits};
+use crate::formats::{ConvertError, Converted, FileFormat};
+use crate::metadata::Stated;
+use front::FrontMatter;
 use std::path::Path;
-use umbel_core::document::Document;
+use umbel_core::document::{Anchor, Document};
 use umbel_core::leaf::{EmbedLimit, Source, build, lone_title};
 use umbel_core::measure::{CharacterOffsets, Ruler, measure};
 use umbel_core::offsets::TokenCounter;
 use umbel_core::outline::{Format, parse};
-use umbel_core::span::{Span, next_line, slice};
+use umbel_core::span::{Span, slice};
 
-/// The format of a file by its extension; `None` for one that is not read.
-pub fn format_of(path: &Path) -> Option<Format> {
-    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-    match extension.as_str() {
-        "md" | "markdown" => Some(Format::Markdown),
-        "txt" => Some(Format::Plain),
-        _ => None,
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Its bytes are the text.
+    Text(Format),
+    /// It is converted to Markdown.
+    Converted(FileFormat),
+}
+
+impl Kind {
+    /// By the file's extension; `None` for one that is not read.
+    pub fn of(path: &Path) -> Option<Kind> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "md" | "markdown" => Some(Kind::Text(Format::Markdown)),
+            "mdx" => Some(Kind::Text(Format::Mdx)),
+            "txt" | "text" => Some(Kind::Text(Format::Plain)),
+            other => FileFormat::of_extension(other).map(Kind::Converted),
+        }
+    }
+
+    /// What the canonical text is written in.
+    pub fn outline(self) -> Format {
+        match self {
+            Kind::Text(format) => format,
+            Kind::Converted(_) => Format::Markdown,
+        }
     }
 }
 
@@ -37,6 +65,9 @@ pub enum ReadError {
         /// The first byte that does not fit.
         offset: usize,
     },
+    /// Its format was not converted.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
     /// Offsets are kept in 32 bits.
     #[error("has {size_bytes} bytes, at most {limit_bytes} are read")]
     TooLarge {
@@ -49,6 +80,86 @@ pub enum ReadError {
 
 /// The largest file that is read: offsets are kept in 32 bits, and a tree is held in memory.
 pub const MAX_FILE_BYTES: usize = 1 << 30;
+
+/// A file's text, and what it says of itself, before a tree is built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// The canonical text.
+    pub text: String,
+    /// What it is written in.
+    pub format: Format,
+    /// The text behind byte order mark and front matter.
+    pub body: Span,
+    /// Places in the file, for a converted one.
+    pub anchors: Vec<Anchor>,
+    /// What its front matter says.
+    pub front_matter: Stated,
+    /// What its format says.
+    pub format_says: Stated,
+    /// What was odd about it.
+    pub warnings: Vec<String>,
+}
+
+impl Draft {
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// A binary file, another encoding than UTF-8, a file over [`MAX_FILE_BYTES`], or one that its converter refuses.
+    pub fn read(kind: Kind, bytes: Vec<u8>, limits: &Limits) -> Result<Draft, ReadError> {
+        match kind {
+            Kind::Text(format) => Ok(Draft::of_text(decode(bytes)?, format)),
+            Kind::Converted(format) => {
+                Ok(Draft::of_converted(worker::convert(format, &bytes, limits)?))
+            }
+        }
+    }
+
+    /// A text, with its front matter if it is Markdown.
+    pub fn of_text(text: String, format: Format) -> Draft {
+        let front =
+            if format == Format::Plain { FrontMatter::none(&text) } else { FrontMatter::of(&text) };
+        Draft {
+            body: Span::new(front.body_start, text.len()),
+            text,
+            format,
+            anchors: Vec::new(),
+            front_matter: front.stated,
+            format_says: Stated::default(),
+            warnings: front.warnings,
+        }
+    }
+
+    /// A file that was converted.
+    pub fn of_converted(converted: Converted) -> Draft {
+        let Converted { text, anchors, title, updated_at, language, warnings } = converted;
+        Draft {
+            body: Span::new(0, text.len()),
+            text,
+            format: Format::Markdown,
+            anchors,
+            front_matter: Stated::default(),
+            format_says: Stated { title, updated_at, language, ..Stated::default() },
+            warnings,
+        }
+    }
+}
+
+/// Bytes of the body that its language is told from.
+const LANGUAGE_BYTES: usize = 4096;
+
+/// The language of a text, if it is long enough to tell and its words leave little doubt: an ISO 639 code of two letters
+/// where there is one, else of three.
+pub fn detect_language(draft: &Draft) -> Option<String> {
+    let body = slice(&draft.text, draft.body);
+    let end = body.floor_char_boundary(LANGUAGE_BYTES);
+    let found = whatlang::detect(slice(body, Span::new(0, end)))?;
+    if !found.is_reliable() {
+        return None;
+    }
+    let code = found.lang().code();
+    let short = isolang::Language::from_639_3(code).and_then(|language| language.to_639_1());
+    Some(short.unwrap_or(code).to_owned())
+}
 
 /// Decodes a file.
 ///
@@ -65,24 +176,20 @@ pub fn decode(bytes: Vec<u8>) -> Result<String, ReadError> {
         .map_err(|error| ReadError::Encoding { offset: error.utf8_error().valid_up_to() })
 }
 
-/// Builds the document of a text. Never fails: what is odd becomes a warning.
+/// Builds the document of a draft. Never fails: what is odd becomes a warning.
 ///
-/// `name` is the file's name without extension, the last resort for a title.
+/// Its title is the one given, else its lone level-1 heading, else `name`: the file's name without extension.
 pub fn document(
-    text: String,
+    draft: Draft,
+    title: Option<String>,
     name: &str,
-    format: Format,
     config: &Config,
     counter: &dyn TokenCounter,
     limit: Option<&dyn EmbedLimit>,
 ) -> Document {
-    let mut warnings = Vec::new();
-    let front =
-        if format == Format::Markdown { front_matter(&text) } else { FrontMatter::none(&text) };
-    warnings.extend(front.warning);
-    let body = Span::new(front.body_start, text.len());
+    let Draft { text, format, body, anchors, mut warnings, .. } = draft;
     let outline = parse(&text, body, format);
-    let title = front.title.unwrap_or_else(|| match lone_title(&outline) {
+    let title = title.unwrap_or_else(|| match lone_title(&outline) {
         Some(title) if !title.is_empty() => title.to_owned(),
         _ => name.to_owned(),
     });
@@ -95,74 +202,7 @@ pub fn document(
     let tokens = Ruler::Tokens(&offsets.tokens);
     let (tree, odd) = build(source, &ruler, &tokens, &config.leaf(), limit);
     warnings.extend(odd);
-    Document { body, title, tree, offsets, warnings, text }
-}
-
-/// What stands before the body.
-struct FrontMatter {
-    body_start: usize,
-    title: Option<String>,
-    warning: Option<String>,
-}
-
-impl FrontMatter {
-    fn none(text: &str) -> FrontMatter {
-        FrontMatter {
-            body_start: if text.starts_with('\u{feff}') { 3 } else { 0 },
-            title: None,
-            warning: None,
-        }
-    }
-}
-
-/// Reads YAML between `---` lines or TOML between `+++` lines at the start of a text. What does not parse is text.
-fn front_matter(text: &str) -> FrontMatter {
-    let none = FrontMatter::none(text);
-    let start = none.body_start;
-    let first = Span::new(start, next_line(text, start));
-    let fence = slice(text, first).trim_end();
-    if !matches!(fence, "---" | "+++") {
-        return none;
-    }
-    let mut at = first.end;
-    while at < text.len() {
-        let line = Span::new(at, next_line(text, at));
-        let content = slice(text, line).trim_end();
-        if content == fence || (fence == "---" && content == "...") {
-            return match title_of(slice(text, Span::new(first.end, line.start)), fence) {
-                Ok(title) => FrontMatter { body_start: line.end, title, warning: None },
-                Err(reason) => FrontMatter {
-                    warning: Some(format!(
-                        "front matter does not parse and was read as text: {reason}"
-                    )),
-                    ..none
-                },
-            };
-        }
-        at = line.end;
-    }
-    none
-}
-
-/// The title in front matter that parses as a mapping.
-fn title_of(front: &str, fence: &str) -> Result<Option<String>, String> {
-    let value: serde_json::Value = if fence == "+++" {
-        let table: toml::Table =
-            front.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
-        serde_json::to_value(table).map_err(|error| error.to_string())?
-    } else if front.trim().is_empty() {
-        return Ok(None);
-    } else {
-        serde_norway::from_str(front).map_err(|error| error.to_string())?
-    };
-    let Some(mapping) = value.as_object() else { return Err("it is not a mapping".to_owned()) };
-    Ok(match mapping.get("title") {
-        Some(serde_json::Value::String(title)) => {
-            Some(title.trim().to_owned()).filter(|title| !title.is_empty())
-        }
-        Some(serde_json::Value::Number(number)) => Some(number.to_string()),
-        _ => None,
-    })
+    Document { body, title, tree, offsets, anchors, warnings, text }
 }
 
 #[cfg(test)]
@@ -171,7 +211,9 @@ mod tests {
     use crate::tokens::O200k;
 
     fn read(text: &str) -> Document {
-        document(text.to_owned(), "file", Format::Markdown, &Config::default(), &O200k::new(), None)
+        let draft = Draft::of_text(text.to_owned(), Format::Markdown);
+        let title = draft.front_matter.title.clone();
+        document(draft, title, "file", &Config::default(), &O200k::new(), None)
     }
 
     /// Title, and what the leaves hold.
@@ -208,6 +250,24 @@ mod tests {
     fn what_is_no_text_is_named() {
         assert_eq!(decode(b"a\0b".to_vec()), Err(ReadError::Binary { offset: 1 }));
         assert_eq!(decode(b"ab\xff".to_vec()), Err(ReadError::Encoding { offset: 2 }));
+    }
+
+    #[test]
+    fn a_language_is_told_where_there_is_no_doubt() {
+        let check = |text: &str, language: Option<&str>| {
+            let draft = Draft::of_text(text.to_owned(), Format::Plain);
+            assert_eq!(detect_language(&draft).as_deref(), language, "{text}");
+        };
+        check(
+            "Invoices are issued on the first working day of each month and are due within thirty days.",
+            Some("en"),
+        );
+        check(
+            "Rechnungen werden am ersten Werktag des Monats ausgestellt und sind innerhalb von dreißig Tagen fällig.",
+            Some("de"),
+        );
+        check("ok", None);
+        check("", None);
     }
 
     #[test]

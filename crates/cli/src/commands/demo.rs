@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use umbel::engine::Engine;
 use umbel::engine::ingest::IngestRequest;
 use umbel::engine::search::SearchRequest;
+use umbel::filter::Filter;
 
 /// A question, what it shows, and the settings it is asked with.
 struct Question {
@@ -45,6 +46,7 @@ pub(crate) async fn run(args: &Args, demo: &args::Demo, output: &Output) -> anyh
     let requests = ["docs", "archive"].map(|source| IngestRequest {
         path: samples.join(source),
         source: Some(source.to_owned()),
+        rules: None,
     });
     let report = engine.ingest(&requests, &|progress| bar.show(progress)).await?;
     drop(bar);
@@ -55,7 +57,12 @@ pub(crate) async fn run(args: &Args, demo: &args::Demo, output: &Output) -> anyh
     for (at, question) in QUESTIONS.iter().enumerate() {
         let flags: Vec<String> = question.sets.iter().map(|&set| set.to_owned()).collect();
         let config = configuration(args, &flags)?;
-        let request = SearchRequest { query: question.query.to_owned(), limit: None, config };
+        let request = SearchRequest {
+            query: question.query.to_owned(),
+            filter: Filter::default(),
+            limit: None,
+            config,
+        };
         let response = engine.search(&request).await?;
         if output.is_json() {
             output.json(&wire::search(&response))?;

@@ -1,4 +1,4 @@
-//! `umbel show`, `tree`, `check` and `stats`: they need the catalog only, and work beside a process that holds the store.
+//! `umbel show`, `tree` and `stats`: they need the catalog only, and work beside a process that holds the store.
 
 use super::configuration;
 use crate::args::{self, Args};
@@ -6,8 +6,7 @@ use crate::output::{Output, number, usage};
 use crate::wire;
 use umbel::core::span::slice;
 use umbel::core::tree::Tree;
-use umbel::engine::check_index;
-use umbel::engine::inspect::{Distribution, Histogram, Inspector, Stats};
+use umbel::engine::inspect::{Distribution, Histogram, Inspector, Sample, Stats};
 
 /// `guide/billing.md:120..980` → name and span.
 fn citation(text: &str) -> (&str, Option<(usize, usize)>) {
@@ -31,6 +30,11 @@ pub(crate) async fn show(args: &Args, show: &args::Show, output: &Output) -> any
             "heading_path": node.map(|node| document.tree.heading_texts(&node.path)).unwrap_or_default(),
             "span": { "start": span.start, "end": span.end },
             "tokens": document.offsets.tokens.count(span),
+            "page": document.page_at(span.start),
+            "page_end": document.page_at(span.end.saturating_sub(1)),
+            "anchor": document.element_at(span.start),
+            "line": document.line_at(span.start),
+            "metadata": wire::MetadataJson::from(&stored.entry.metadata),
             "text": text,
         }))?;
     } else {
@@ -48,7 +52,14 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
         let entries = inspector.list().await?;
         if output.is_json() {
             let rows = entries.iter().map(|entry| {
-                serde_json::json!({ "doc": entry.name, "source": entry.source, "path": entry.path, "leaves": entry.leaves })
+                serde_json::json!({
+                    "doc": entry.name,
+                    "source": entry.source,
+                    "path": entry.path,
+                    "title": entry.title,
+                    "leaves": entry.leaves,
+                    "metadata": wire::MetadataJson::from(&entry.metadata),
+                })
             });
             output.json(&rows.collect::<Vec<_>>())?;
         } else {
@@ -81,6 +92,7 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
         output.json(&serde_json::json!({
             "doc": stored.entry.name,
             "title": document.title,
+            "metadata": wire::MetadataJson::from(&stored.entry.metadata),
             "nodes": nodes.collect::<Vec<_>>(),
             "warnings": document.warnings,
         }))?;
@@ -116,56 +128,46 @@ fn print_node(tree: &Tree, at: u32, depth: usize, output: &Output) {
     }
 }
 
-pub(crate) async fn check(args: &Args, output: &Output) -> anyhow::Result<u8> {
+pub(crate) async fn stats(args: &Args, stats: &args::Stats, output: &Output) -> anyhow::Result<u8> {
     let inspector = Inspector::open(&args.store)?;
-    let info = inspector.describe().await?;
-    let findings = inspector.check().await?;
-    let index = check_index(&args.store).await?;
-    let index_problems = index.map_or(0, |index| index.missing + index.unknown);
-    if output.is_json() {
-        let rows =
-            findings.iter().map(|f| serde_json::json!({ "doc": f.document, "problem": f.problem }));
-        let index = index
-            .map(|index| serde_json::json!({ "missing": index.missing, "unknown": index.unknown }));
-        output.json(&serde_json::json!({
-            "documents": info.documents,
-            "leaves": info.leaves,
-            "violations": rows.collect::<Vec<_>>(),
-            "index": index,
-        }))?;
-    } else {
-        for finding in &findings {
-            output.line(format!("{}: {}", finding.document, finding.problem));
+    if let Some(n) = stats.sample {
+        let samples = inspector.sample(n as usize, stats.seed).await?;
+        if output.is_json() {
+            output.json(&wire::samples(&samples))?;
+        } else {
+            print_samples(&samples, output);
         }
-        output.line(format!(
-            "{} documents, {} leaves checked: {} violations",
-            number(info.documents),
-            number(info.leaves),
-            number(findings.len())
-        ));
-        match index {
-            None => output.warning("the index was not compared: another process holds the store, or it cannot be written"),
-            Some(_) if index_problems == 0 => {
-                output.line(format!("index and catalog agree ({} to be applied)", number(info.pending)));
-            }
-            Some(index) => output.line(format!(
-                "index: {} leaves missing, {} unknown; the next `umbel index` or `umbel search` repairs it",
-                number(index.missing),
-                number(index.unknown)
-            )),
-        }
+        return Ok(u8::from(samples.is_empty()));
     }
-    Ok(u8::from(!findings.is_empty() || index_problems > 0))
-}
-
-pub(crate) async fn stats(args: &Args, output: &Output) -> anyhow::Result<u8> {
-    let stats = Inspector::open(&args.store)?.stats(&configuration(args, &[])?).await?;
+    let stats = inspector.stats(&configuration(args, &[])?).await?;
     if output.is_json() {
         output.json(&wire::stats(&stats))?;
     } else {
         print_stats(&stats, output);
     }
     Ok(0)
+}
+
+fn print_samples(samples: &[Sample], output: &Output) {
+    for sample in samples {
+        output.line(format!(
+            "── {}:{}  {} tokens, {} ──",
+            sample.document,
+            sample.span,
+            sample.tokens,
+            if sample.heading_path.is_empty() {
+                "no heading".to_owned()
+            } else {
+                sample.heading_path.join(" > ")
+            }
+        ));
+        output.line(&sample.text);
+        output.line("");
+    }
+    output.line(match samples.len() {
+        0 => "no leaf was merged of several sections".to_owned(),
+        n => format!("{n} merged leaves: does each answer something completely?"),
+    });
 }
 
 fn print_stats(stats: &Stats, output: &Output) {
@@ -207,6 +209,19 @@ fn print_stats(stats: &Stats, output: &Output) {
         "\nempty bodies: {}; leaves across top-level sections: {}; documents of headings only: {}; documents with warnings: {}",
         stats.empty_bodies, stats.across_top_level, stats.heading_only, stats.documents_with_warnings
     ));
+    output.line(format!(
+        "\n{:<14} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6}",
+        "tokens by level", "nodes", "min", "p10", "p50", "p90", "max"
+    ));
+    for (kind, tokens) in &stats.level_tokens {
+        output.line(row(wire::level(*kind), *tokens));
+    }
+    let depths: Vec<String> =
+        stats.tree_depth.iter().map(|(n, count)| format!("{n}:{count}")).collect();
+    output.line(format!("levels per document: {}", depths.join(" ")));
+    if let Some(share) = stats.whole_sections_share {
+        output.line(format!("top-level sections that are one leaf: {:.1} %", share * 100.0));
+    }
     let branching: Vec<String> =
         stats.children_per_parent.iter().map(|(n, count)| format!("{n}:{count}")).collect();
     output.line(format!("children per parent: {}", branching.join(" ")));

@@ -5,7 +5,9 @@ use crate::args::{self, Args};
 use crate::explain;
 use crate::output::{Output, usage};
 use crate::wire;
+use umbel::engine::EngineError;
 use umbel::engine::search::SearchRequest;
+use umbel::filter::Filter;
 
 pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> anyhow::Result<u8> {
     if search.query.trim().is_empty() {
@@ -18,10 +20,12 @@ pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> 
     let expand = search.expand.as_ref().map(|expand| format!("search.expand=\"{expand}\""));
     let flags: Vec<String> = budget.into_iter().chain(expand).collect();
     let config = configuration(args, &flags)?;
+    let filter = Filter::parse(&search.filters).map_err(EngineError::from)?;
     let engine = open_for_search(args, &config, output).await?;
     let response = engine
         .search(&SearchRequest {
             query: search.query.clone(),
+            filter,
             limit: search.limit.map(|limit| limit as usize),
             config,
         })

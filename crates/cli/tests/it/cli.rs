@@ -128,6 +128,15 @@ impl Ran {
     }
 }
 
+/// A folder with a store that a version wrote when its format was new, as it was checked in then.
+pub(crate) fn old_store(name: &str) -> Place {
+    let place = Place::new();
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stores/{name}.zip"));
+    let packed = fs_err::File::open(packed).unwrap();
+    zip::ZipArchive::new(packed).unwrap().extract(place.path().join(".umbel")).unwrap();
+    place
+}
+
 /// The shared folder of test data, beside the repository; says so where it is absent.
 pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);

@@ -5,7 +5,11 @@
 mod cli;
 
 mod bad_input;
+mod change;
 mod corpora;
 mod crash;
+mod formats;
+mod inspect;
+mod metadata;
 mod search;
 mod store;

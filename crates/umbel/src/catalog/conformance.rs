@@ -3,10 +3,11 @@
 //! Public, but not part of the API: a back end in another crate runs the same suite.
 
 use super::{Catalog, CatalogInfo, Change, DocumentEntry, NewDocument, Pending, Source};
+use crate::metadata::{DateSource, Metadata, Updated};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use umbel_core::document::Document;
+use umbel_core::document::{Anchor, Document, Place};
 use umbel_core::id::{DocId, LeafId};
 use umbel_core::offsets::{Offsets, TokenCounter, TokenOffsets};
 use umbel_core::span::{self, Span};
@@ -43,7 +44,11 @@ pub async fn fixed_cases(open: impl AsyncFn(&str) -> Arc<dyn Catalog>) {
         a_failed_change_changes_nothing
         what_is_not_there_is_ignored
         sources_are_replaced_and_removed
+        titles_and_metadata_come_back_and_are_replaced
+        anchors_come_back
         vectors_are_cached_by_model_and_text
+        vectors_of_other_models_and_texts_are_pruned
+        a_compacted_catalog_is_the_same
         settings_are_replaced
         any_text_comes_back
     }
@@ -70,7 +75,8 @@ pub async fn random_calls(open: impl AsyncFn(&str) -> Arc<dyn Catalog>, seed: u6
     }
 }
 
-/// A document with a leaf a line and a token every three bytes: not a good tree, but every field is in use.
+/// A document with a leaf a line, a token every three bytes, a page a line and an element a heading: not a good tree, but
+/// every field is in use.
 pub fn sample(text: &str) -> Document {
     let body =
         Span::new(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }, text.len());
@@ -116,18 +122,27 @@ pub fn sample(text: &str) -> Document {
             Node { kind: NodeKind::Root, span, tokens, parent: None, children, path: Vec::new() },
         );
     }
+    let page = |(offset, page)| Anchor { offset, place: Place::Page(page) };
+    let pages = lines.iter().map(|line| line.start).chain([text.len()]).zip(1..).map(page);
+    let elements = tree.headings.iter().map(|heading| Anchor {
+        offset: heading.span.start,
+        place: Place::Element(heading.text.clone()),
+    });
+    let mut anchors: Vec<Anchor> = pages.chain(elements).collect();
+    anchors.sort_by_key(|anchor| anchor.offset);
     let starts: Vec<u32> = lines.iter().map(|line| line.start as u32).collect();
     Document {
         body,
         title: text.lines().next().unwrap_or_default().to_owned(),
         tree,
         offsets: Offsets { tokens, sentences: starts.clone(), blocks: starts },
+        anchors,
         warnings: text.lines().take(2).map(|line| format!("odd: `{line}`")).collect(),
         text: text.to_owned(),
     }
 }
 
-/// A [`sample`] as it is committed.
+/// A [`sample`] as it is committed, with metadata that follow from path and text.
 pub fn new_document(source: &str, path: &str, text: &str) -> NewDocument {
     let document = sample(text);
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
@@ -143,9 +158,33 @@ pub fn new_document(source: &str, path: &str, text: &str) -> NewDocument {
         source: source.to_owned(),
         path: path.to_owned(),
         fingerprint,
+        metadata: metadata(&mut Random(seed_of(&[path, text].concat()))),
         document,
         leaf_ids,
     }
+}
+
+/// Metadata that have each field or not, with odd values.
+fn metadata(random: &mut Random) -> Metadata {
+    let at = [0, -1, 1_714_521_600, i64::MIN, i64::MAX];
+    let labels = ["", "a", "staff only", "\"[]\",", "ä\0\\", "B"];
+    Metadata {
+        connector: random.maybe(&["wiki", "", "'; --"]).map(ToOwned::to_owned),
+        url: random.maybe(&["https://example.org/?a=1&b=%20#c", "ä\0"]).map(ToOwned::to_owned),
+        updated: random
+            .maybe(&at)
+            .and_then(|at| random.maybe(&DateSource::ALL).map(|from| Updated { at, from })),
+        labels: labels
+            .into_iter()
+            .filter(|_| random.below(4) == 0)
+            .map(ToOwned::to_owned)
+            .collect(),
+        language: random.maybe(&["en", "pt-br"]).map(ToOwned::to_owned),
+    }
+}
+
+fn seed_of(text: &str) -> u64 {
+    u64::from_le_bytes(*hash(text).first_chunk().expect("a hash has 32 bytes"))
 }
 
 /// 32 bytes that differ where the text does.
@@ -193,6 +232,12 @@ impl State {
         let stored: Vec<Stored> = stored.collect();
         let loaded: Vec<_> = stored.iter().map(|(entry, ..)| entry.clone()).collect();
         assert_eq!(listed, loaded, "`list` and `load` agree");
+        let texts = must(catalog.texts(&ids(&listed)).await);
+        let loaded = stored.iter().map(|(entry, document, _)| (entry, document.text.as_str()));
+        assert!(
+            texts.iter().flatten().map(|(entry, text)| (entry, text.as_str())).eq(loaded),
+            "`texts` and `load` agree"
+        );
         let names: BTreeSet<_> = listed.iter().map(|entry| &entry.name).collect();
         assert_eq!(names.len(), listed.len(), "names are unique: {listed:?}");
         let mut pending = must(catalog.pending(usize::MAX).await);
@@ -225,7 +270,8 @@ async fn load(catalog: &dyn Catalog, docs: &[DocId]) -> Vec<Option<Stored>> {
 
 /// A source with this name.
 fn source(name: &str) -> Source {
-    Source { name: name.to_owned(), root: PathBuf::from("/data").join(name) }
+    let rules = format!("[[rule]]\npath = \"{name}\"\n");
+    Source { name: name.to_owned(), root: PathBuf::from("/data").join(name), rules }
 }
 
 /// A change that puts these documents, given as (source, path, text), and their sources.
@@ -289,10 +335,11 @@ async fn documents_come_back_as_they_went_in(catalog: &dyn Catalog) {
         let new = new_document(source, path, text);
         assert_eq!((&document, &leaf_ids), (&new.document, &new.leaf_ids));
         let (source, path, name) = (source.to_owned(), path.to_owned(), path.to_owned());
-        let (fingerprint, leaves) = (new.fingerprint, leaf_ids.len());
+        let (title, metadata) = (new.document.title, new.metadata);
+        let (fingerprint, leaves, indexed) = (new.fingerprint, leaf_ids.len(), false);
         assert_eq!(
             entry,
-            DocumentEntry { id, source, path, name, fingerprint, leaves, indexed: false }
+            DocumentEntry { id, source, path, name, title, metadata, fingerprint, leaves, indexed }
         );
     }
     let listed: Vec<_> =
@@ -308,6 +355,9 @@ async fn documents_come_back_as_they_went_in(catalog: &dyn Catalog) {
     let loaded: Vec<_> =
         load(catalog, &asked).await.into_iter().flatten().map(|(entry, ..)| entry.id).collect();
     assert_eq!(loaded, asked, "in the order asked, also twice");
+    let texts = must(catalog.texts(&[ids[1], DocId(u64::MAX), ids[0]]).await);
+    let texts: Vec<_> = texts.iter().map(|found| found.as_ref().map(|(_, text)| &**text)).collect();
+    assert_eq!(texts, [Some("one\none\n"), None, Some("# Z\n\none\ntwo\n")]);
 }
 
 async fn a_replaced_document_keeps_its_id(catalog: &dyn Catalog) {
@@ -468,15 +518,68 @@ async fn what_is_not_there_is_ignored(catalog: &dyn Catalog) {
 
 async fn sources_are_replaced_and_removed(catalog: &dyn Catalog) {
     let with = |sources: &[Source]| Change { sources: sources.to_vec(), ..Change::default() };
-    let moved = Source { name: "b".to_owned(), root: PathBuf::from("/elsewhere/Ä b") };
+    let moved = Source { root: PathBuf::from("/elsewhere/Ä b"), ..source("b") };
     commit(catalog, with(&[source("b"), source("a"), source("")])).await;
     let id = put_one(catalog, "b", "x.md", "one\n").await;
     commit(catalog, with(std::slice::from_ref(&moved))).await;
-    assert_eq!(must(catalog.sources().await), [source(""), source("a"), moved]);
+    assert_eq!(must(catalog.sources().await), [source(""), source("a"), moved.clone()]);
+    let of_rules = |rules: &str| Source { rules: rules.to_owned(), ..moved.clone() };
+    for rules in ["", "connector = 'wïki'\r\n\0"] {
+        let generation = must(catalog.describe().await).generation;
+        commit(catalog, with(&[of_rules(rules)])).await;
+        assert_eq!(must(catalog.sources().await)[2], of_rules(rules), "its rules are replaced");
+        assert_eq!(must(catalog.describe().await).generation, generation + 1);
+    }
     assert_eq!(ids(&must(catalog.list().await)), [id], "a moved source keeps its documents");
     let gone = ["a".to_owned(), "b".to_owned()];
     commit(catalog, Change { remove_sources: gone.to_vec(), ..remove(&[id]) }).await;
     assert_eq!(must(catalog.sources().await), [source("")]);
+}
+
+async fn titles_and_metadata_come_back_and_are_replaced(catalog: &dyn Catalog) {
+    let bare = Metadata::default();
+    let updated = |from| Some(Updated { at: -62_135_596_800, from });
+    let full = Metadata {
+        connector: Some("wiki".to_owned()),
+        url: Some("https://example.org/ä?q=\"1\"".to_owned()),
+        updated: updated(DateSource::FrontMatter),
+        labels: ["staff", "", "a\"b", "ß"].map(ToOwned::to_owned).into(),
+        language: Some("pt-br".to_owned()),
+    };
+    let of_dates = DateSource::ALL
+        .into_iter()
+        .map(|from| Metadata { updated: updated(from), ..Metadata::default() });
+    let all: Vec<Metadata> =
+        [bare.clone(), full.clone()].into_iter().chain(of_dates).chain([bare, full]).collect();
+    commit(catalog, Change { sources: vec![source("a")], ..Change::default() }).await;
+    for (n, metadata) in all.into_iter().enumerate() {
+        let mut new = NewDocument { metadata, ..new_document("a", "a.md", "one\n") };
+        new.document.title = format!("{n}. „Title“\0 'of' it");
+        let ids = commit(catalog, Change { put: vec![new.clone()], ..Change::default() }).await;
+        let entry = must(catalog.list().await).remove(0);
+        assert_eq!((&entry.title, &entry.metadata), (&new.document.title, &new.metadata));
+        let (loaded, document, _) = load(catalog, &ids).await.remove(0).expect("it is there");
+        assert_eq!((loaded, document), (entry, new.document));
+    }
+}
+
+async fn anchors_come_back(catalog: &dyn Catalog) {
+    let at = |offset, place| Anchor { offset, place };
+    let element = |id: &str| Place::Element(id.to_owned());
+    let text = "one ä\ntwo\n";
+    let all = [
+        vec![],
+        vec![at(0, Place::Page(1)), at(0, element("")), at(0, Place::Page(u32::MAX))],
+        vec![at(4, element("ä b")), at(6, Place::Page(0)), at(text.len(), Place::Page(2))],
+    ];
+    commit(catalog, Change { sources: vec![source("a")], ..Change::default() }).await;
+    for anchors in all {
+        let mut new = new_document("a", "a.md", text);
+        new.document.anchors = anchors;
+        let ids = commit(catalog, Change { put: vec![new.clone()], ..Change::default() }).await;
+        let (_, document, _) = load(catalog, &ids).await.remove(0).expect("it is there");
+        assert_eq!(document, new.document);
+    }
 }
 
 async fn vectors_are_cached_by_model_and_text(catalog: &dyn Catalog) {
@@ -503,6 +606,47 @@ async fn vectors_are_cached_by_model_and_text(catalog: &dyn Catalog) {
     assert_eq!(must(catalog.cached("n", &[one, three]).await), [Some(vec![9.0]), Some(Vec::new())]);
     assert_eq!(must(catalog.cached("M", &[one]).await), [None]);
     assert_eq!(must(catalog.describe().await).generation, 0);
+}
+
+async fn vectors_of_other_models_and_texts_are_pruned(catalog: &dyn Catalog) {
+    let [one, two, three] = ["one", "two", "three"].map(hash);
+    let vectors = [(one, vec![1.0]), (two, vec![2.0]), (three, Vec::new())];
+    let keep = BTreeSet::from([one, three, hash("never cached")]);
+    assert_eq!(must(catalog.prune("m", &keep).await), 0, "nothing is cached");
+    for model in ["m", "n", "o"] {
+        must(catalog.cache(model, &vectors).await);
+    }
+    assert_eq!(must(catalog.prune("m", &keep).await), 7);
+    let texts = [one, two, three];
+    assert_eq!(must(catalog.cached("m", &texts).await), [Some(vec![1.0]), None, Some(Vec::new())]);
+    assert_eq!(must(catalog.cached("n", &texts).await), [None, None, None]);
+    assert_eq!(must(catalog.prune("m", &keep).await), 0, "what is kept stays");
+    must(catalog.cache("n", &vectors).await);
+    assert_eq!(must(catalog.cached("n", &[two]).await), [Some(vec![2.0])], "a model comes back");
+    assert_eq!(must(catalog.prune("another", &keep).await), 5, "a model that is not there");
+    must(catalog.cache("m", &vectors).await);
+    assert_eq!(must(catalog.prune("m", &BTreeSet::new()).await), 3, "nothing is kept");
+    assert_eq!(must(catalog.describe().await).generation, 0);
+}
+
+async fn a_compacted_catalog_is_the_same(catalog: &dyn Catalog) {
+    must(catalog.compact().await);
+    let big = "some text of a document that goes\n".repeat(10_000);
+    let documents = [("a", "a.md", "# One\n\ntwo\n"), ("a", "b.md", &big), ("b", "c.md", "three")];
+    let ids = commit(catalog, put(&documents)).await;
+    must(catalog.set(&[("model", "m")]).await);
+    must(catalog.cache("m", &[(hash("one"), vec![1.0; 384]), (hash("two"), Vec::new())]).await);
+    must(catalog.settle(&Pending { documents: vec![ids[0]], deletes: Vec::new() }).await);
+    commit(catalog, remove(&ids[1..2])).await;
+    let before = State::of(catalog).await;
+    for _ in 0..2 {
+        must(catalog.compact().await);
+        assert_eq!(State::of(catalog).await, before);
+        let cached = must(catalog.cached("m", &[hash("one"), hash("two")]).await);
+        assert_eq!(cached, [Some(vec![1.0; 384]), Some(Vec::new())]);
+    }
+    let next = put_one(catalog, "a", "b.md", "one\n").await;
+    assert!(!ids.contains(&next), "an id is not used again after it either");
 }
 
 async fn settings_are_replaced(catalog: &dyn Catalog) {
@@ -545,7 +689,7 @@ async fn any_text_comes_back(catalog: &dyn Catalog) {
 #[derive(Default)]
 struct Model {
     generation: u64,
-    sources: BTreeMap<String, PathBuf>,
+    sources: BTreeMap<String, Source>,
     documents: BTreeMap<(String, String), (DocId, NewDocument, bool)>,
     used: BTreeSet<DocId>,
     deletes: BTreeSet<LeafId>,
@@ -556,7 +700,7 @@ struct Model {
 impl Model {
     /// Makes one random call to both and says which.
     async fn call(&mut self, catalog: &dyn Catalog, random: &mut Random) -> &'static str {
-        match random.below(12) {
+        match random.below(14) {
             0 => {
                 let mut change = self.change(random);
                 change.put.push(new_document("nowhere", "x", "x"));
@@ -597,6 +741,20 @@ impl Model {
                 self.cache.insert((model.to_owned(), text), vector);
                 "cache"
             }
+            7 => {
+                let model = random.pick(MODELS);
+                let keep = LINES.iter().filter(|_| random.below(2) == 0).map(|line| hash(line));
+                let keep: BTreeSet<[u8; 32]> = keep.collect();
+                let n_before = self.cache.len();
+                self.cache.retain(|(of, text), _| of == model && keep.contains(text));
+                let n_gone = must(catalog.prune(model, &keep).await);
+                assert_eq!(n_gone, n_before - self.cache.len(), "as many as went");
+                "prune"
+            }
+            8 => {
+                must(catalog.compact().await);
+                "compact"
+            }
             _ => {
                 let change = self.change(random);
                 let ids = must(catalog.commit(change.clone()).await);
@@ -616,9 +774,17 @@ impl Model {
                 change.sources.push(Source {
                     name: name.to_owned(),
                     root: format!("/{}", random.below(9)).into(),
+                    rules: random.pick(&["", "a = 1\n", "# ä\0"]).to_owned(),
                 });
             }
-            change.put.push(new_document(name, random.pick(PATHS), &text));
+            let mut new = NewDocument {
+                metadata: metadata(random),
+                ..new_document(name, random.pick(PATHS), &text)
+            };
+            if random.below(3) == 0 {
+                new.document.anchors.retain(|_| random.below(2) == 0);
+            }
+            change.put.push(new);
         }
         let present = self.documents.values().map(|(id, ..)| *id);
         change.remove = present.chain([DocId(u64::MAX)]).filter(|_| random.below(6) == 0).collect();
@@ -636,7 +802,7 @@ impl Model {
         self.generation +=
             u64::from(!empty || !change.remove.is_empty() || !change.remove_sources.is_empty());
         let before = self.leaves();
-        self.sources.extend(change.sources.into_iter().map(|source| (source.name, source.root)));
+        self.sources.extend(change.sources.into_iter().map(|source| (source.name.clone(), source)));
         self.documents.retain(|_, (id, ..)| !change.remove.contains(id));
         assert_eq!(change.put.len(), ids.len(), "an id for each document put");
         for (new, &id) in change.put.into_iter().zip(ids) {
@@ -689,6 +855,8 @@ impl Model {
                 source: source.clone(),
                 path: path.clone(),
                 name: self.name(source, path),
+                title: new.document.title.clone(),
+                metadata: new.metadata.clone(),
                 fingerprint: new.fingerprint,
                 leaves: new.leaf_ids.len(),
                 indexed: *indexed,
@@ -704,13 +872,9 @@ impl Model {
             pending: waiting.len() + self.deletes.len(),
             settings: self.settings.clone(),
         };
-        let sources = self
-            .sources
-            .iter()
-            .map(|(name, root)| Source { name: name.clone(), root: root.clone() });
         State {
             info,
-            sources: sources.collect(),
+            sources: self.sources.values().cloned().collect(),
             stored: stored.collect(),
             pending: Pending {
                 documents: waiting.into_iter().collect(),
@@ -751,7 +915,12 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    fn pick(&mut self, of: &[&'static str]) -> &'static str {
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
+    }
+
+    /// One of these, or every third time none.
+    fn maybe<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+        (self.below(3) > 0).then(|| self.pick(of))
     }
 }

@@ -2,16 +2,20 @@
 //!
 //! Invariant: a call is one transaction, which is on the disk when the call returns; one that fails changes nothing.
 
+mod migrate;
+
 use super::{
     Catalog, CatalogError, CatalogInfo, Change, DocumentEntry, NewDocument, Pending, Source,
     StoredDocument,
 };
 use crate::catalog::encode;
+use crate::metadata::{DateSource, Metadata, Updated};
 use rusqlite::types::Type;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior,
     ffi, params,
 };
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,8 +23,8 @@ use std::time::Duration;
 use umbel_core::id::{DocId, LeafId};
 
 /// The format that this version writes.
-pub const FORMAT_VERSION: i64 = 1;
-/// The oldest format that opens.
+pub const FORMAT_VERSION: i64 = 2;
+/// The oldest format that opens: [`SqliteCatalog::open`] brings it to the one above.
 pub const OLDEST_READABLE: i64 = 1;
 
 /// `Umbl`: tells a catalog from the files of other applications.
@@ -61,17 +65,21 @@ pub struct SqliteCatalog {
 impl SqliteCatalog {
     /// The catalog in this file; an empty one where there is no file yet.
     ///
+    /// One of an older format is brought to this one, at once or not at all, with every document marked as not indexed.
+    ///
     /// Two processes must not create the same catalog at the same time.
     ///
     /// # Errors
-    /// [`CatalogError::Version`] and [`CatalogError::Corrupt`] for a file that is not a catalog of this version, which
-    /// is left as it is; [`CatalogError::Unwritable`] where the file cannot be made or written.
+    /// [`CatalogError::Version`] and [`CatalogError::Corrupt`] for a file that is not a catalog that this version reads,
+    /// which is left as it is; [`CatalogError::Unwritable`] where the file cannot be made or written.
     pub fn open(path: &Path) -> Result<SqliteCatalog, CatalogError> {
         if !is_there(path)? {
             create(path)?;
         }
-        let writer = connect(path, READ_WRITE)?;
-        prepare_writer(&writer).map_err(|error| catalog_error(path, error))?;
+        let mut writer = connect(path, READ_WRITE)?;
+        prepare_writer(&writer)
+            .and_then(|()| migrate::migrate(&mut writer))
+            .map_err(|error| catalog_error(path, error))?;
         let reader = connect(path, READ_ONLY)?;
         Ok(SqliteCatalog {
             path: path.to_owned(),
@@ -84,7 +92,8 @@ impl SqliteCatalog {
     /// with [`CatalogError::Unwritable`]. Where its folder cannot be written either, nobody is expected to write it meanwhile.
     ///
     /// # Errors
-    /// As [`open`](SqliteCatalog::open); a missing file is [`CatalogError::Corrupt`].
+    /// As [`open`](SqliteCatalog::open); a missing file is [`CatalogError::Corrupt`], one of an older format
+    /// [`CatalogError::Outdated`].
     pub fn open_read_only(path: &Path) -> Result<SqliteCatalog, CatalogError> {
         if !is_there(path)? {
             return Err(corrupt(path, "there is no such file"));
@@ -172,9 +181,10 @@ impl Catalog for SqliteCatalog {
     async fn sources(&self) -> Result<Vec<Source>, CatalogError> {
         self.read(|connection| {
             connection
-                .prepare_cached("SELECT name, root FROM sources ORDER BY name")?
+                .prepare_cached("SELECT name, root, rules FROM sources ORDER BY name")?
                 .query_map([], |row| {
-                    Ok(Source { name: row.get(0)?, root: root_path(row.get(1)?) })
+                    let root = root_path(row.get(1)?);
+                    Ok(Source { name: row.get(0)?, root, rules: row.get(2)? })
                 })?
                 .collect()
         })
@@ -213,19 +223,19 @@ impl Catalog for SqliteCatalog {
         self.read(|connection| {
             connection
                 .prepare_cached("SELECT * FROM entries ORDER BY source, path")?
-                .query_map([], entry)?
+                .query_map([], |row| entry(row, 0))?
                 .collect()
         })
     }
 
     async fn load(&self, docs: &[DocId]) -> Result<Vec<Option<StoredDocument>>, CatalogError> {
-        let sql = "SELECT entries.*, leaf_ids, shape, text FROM entries JOIN contents ON document = id WHERE id = ?1";
+        let sql = "SELECT leaf_ids, shape, text, entries.* FROM entries JOIN contents ON document = id WHERE id = ?1";
         let rows: Vec<_> = self.read(|connection| {
             let mut find = connection.prepare_cached(sql)?;
             docs.iter()
                 .map(|doc| {
                     let stored = |row: &Row<'_>| {
-                        Ok((entry(row)?, leaf_ids(row, 7)?, row.get(8)?, row.get(9)?))
+                        Ok((entry(row, 3)?, leaf_ids(row, 0)?, row.get(1)?, row.get(2)?))
                     };
                     find.query_row([row_id(*doc)], stored).optional()
                 })
@@ -239,6 +249,19 @@ impl Catalog for SqliteCatalog {
                 Ok(StoredDocument { entry, document, leaf_ids })
             };
         rows.into_iter().map(|row| row.map(decode).transpose()).collect()
+    }
+
+    async fn texts(
+        &self,
+        docs: &[DocId],
+    ) -> Result<Vec<Option<(DocumentEntry, String)>>, CatalogError> {
+        let sql =
+            "SELECT text, entries.* FROM entries JOIN contents ON document = id WHERE id = ?1";
+        self.read(|connection| {
+            let mut find = connection.prepare_cached(sql)?;
+            let text = |row: &Row<'_>| Ok((entry(row, 1)?, row.get(0)?));
+            docs.iter().map(|&doc| find.query_row([row_id(doc)], text).optional()).collect()
+        })
     }
 
     async fn pending(&self, limit: usize) -> Result<Pending, CatalogError> {
@@ -303,13 +326,46 @@ impl Catalog for SqliteCatalog {
             })
         })
     }
+
+    async fn prune(&self, model: &str, keep: &BTreeSet<[u8; 32]>) -> Result<usize, CatalogError> {
+        self.write(|transaction| {
+            let others =
+                "DELETE FROM embeddings WHERE model NOT IN (SELECT id FROM models WHERE name = ?1)";
+            let n_of_others = transaction.execute(others, [model])?;
+            transaction.execute("DELETE FROM models WHERE name <> ?1", [model])?;
+            // The rows are found first: what a query gives while its table changes is not defined.
+            let mut gone: Vec<i64> = Vec::new();
+            let mut find = transaction.prepare("SELECT rowid, text_hash FROM embeddings")?;
+            let mut rows = find.query([])?;
+            while let Some(row) = rows.next()? {
+                if !keep.contains(&row.get::<_, [u8; 32]>(1)?) {
+                    gone.push(row.get(0)?);
+                }
+            }
+            // In the order of the table, so that each of its pages is read once.
+            gone.sort_unstable();
+            let mut forget = transaction.prepare("DELETE FROM embeddings WHERE rowid = ?1")?;
+            gone.iter().try_for_each(|row| forget.execute([row]).map(drop))?;
+            Ok(n_of_others + gone.len())
+        })
+    }
+
+    async fn compact(&self) -> Result<(), CatalogError> {
+        let connection = lock(&self.writer);
+        // The new file is in the log first. Where somebody reads on meanwhile, the log stays until the catalog is closed.
+        let compacted = connection
+            .execute_batch("VACUUM")
+            .and_then(|()| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        compacted.map_err(|error| catalog_error(&self.path, error))
+    }
 }
 
 fn put_source(transaction: &Transaction<'_>, source: &Source) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO sources (name, root) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET root = excluded.root";
+    let sql = "INSERT INTO sources (name, root, rules) VALUES (?1, ?2, ?3)
+        ON CONFLICT (name) DO UPDATE SET root = excluded.root, rules = excluded.rules";
     transaction
         .prepare_cached(sql)?
-        .execute(params![source.name, root_bytes(&source.root)])
+        .execute(params![source.name, root_bytes(&source.root), source.rules])
         .map(drop)
 }
 
@@ -323,6 +379,15 @@ fn remove(transaction: &Transaction<'_>, doc: DocId) -> rusqlite::Result<()> {
     owe_deletes(transaction, &leaves.unwrap_or_default())
 }
 
+/// Adds a document (without an id), or replaces the one of this id.
+const PUT_ENTRY: &str = "INSERT INTO documents
+        (id, source, path, fingerprint, leaves, title, connector, url, updated_at, updated_from, labels, language)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    ON CONFLICT (id) DO UPDATE SET
+        fingerprint = excluded.fingerprint, leaves = excluded.leaves, indexed = 0, title = excluded.title,
+        connector = excluded.connector, url = excluded.url, updated_at = excluded.updated_at,
+        updated_from = excluded.updated_from, labels = excluded.labels, language = excluded.language";
+
 /// Adds a document, or replaces the one of the same source and path, which keeps its id.
 fn put(transaction: &Transaction<'_>, new: &NewDocument) -> rusqlite::Result<DocId> {
     let sql = "SELECT id, leaf_ids FROM documents JOIN contents ON document = id WHERE source = ?1 AND path = ?2";
@@ -330,23 +395,26 @@ fn put(transaction: &Transaction<'_>, new: &NewDocument) -> rusqlite::Result<Doc
         .prepare_cached(sql)?
         .query_row([&new.source, &new.path], |row| Ok((row.get(0)?, leaf_ids(row, 1)?)))
         .optional()?;
-    let id: i64 = if let Some((id, leaves)) = before {
-        // All are owed here; those that stay are taken back below.
-        owe_deletes(transaction, &leaves)?;
-        transaction
-            .prepare_cached(
-                "UPDATE documents SET fingerprint = ?2, leaves = ?3, indexed = 0 WHERE id = ?1",
-            )?
-            .execute(params![id, new.fingerprint, new.leaf_ids.len()])?;
-        id
-    } else {
-        transaction
-            .prepare_cached(
-                "INSERT INTO documents (source, path, fingerprint, leaves) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![new.source, new.path, new.fingerprint, new.leaf_ids.len()])?;
-        transaction.last_insert_rowid()
-    };
+    let (id, leaves): (Option<i64>, Option<_>) = before.unzip();
+    // All are owed here; those that stay are taken back below.
+    owe_deletes(transaction, &leaves.unwrap_or_default())?;
+    let Metadata { connector, url, updated, labels, language } = &new.metadata;
+    let labels = serde_json::to_string(labels).expect("a list of strings always encodes");
+    transaction.prepare_cached(PUT_ENTRY)?.execute(params![
+        id,
+        new.source,
+        new.path,
+        new.fingerprint,
+        new.leaf_ids.len(),
+        new.document.title,
+        connector,
+        url,
+        updated.map(|updated| updated.at),
+        updated.map(|updated| updated.from.name()),
+        labels,
+        language,
+    ])?;
+    let id = id.unwrap_or_else(|| transaction.last_insert_rowid());
     transaction
         .prepare_cached("INSERT OR REPLACE INTO contents (document, leaf_ids, shape, text) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![id, encode::leaf_ids(&new.leaf_ids), encode::shape(&new.document), new.document.text])?;
@@ -361,17 +429,43 @@ fn owe_deletes(transaction: &Transaction<'_>, leaves: &[LeafId]) -> rusqlite::Re
     leaves.iter().try_for_each(|leaf| owe.execute([leaf.0]).map(drop))
 }
 
-/// A row of the view `entries`.
-fn entry(row: &Row<'_>) -> rusqlite::Result<DocumentEntry> {
+/// A row of the view `entries`, which begins at this column.
+fn entry(row: &Row<'_>, first: usize) -> rusqlite::Result<DocumentEntry> {
     Ok(DocumentEntry {
-        id: doc_id(row.get(0)?),
-        source: row.get(1)?,
-        path: row.get(2)?,
-        fingerprint: row.get(3)?,
-        leaves: row.get(4)?,
-        indexed: row.get(5)?,
-        name: row.get(6)?,
+        id: doc_id(row.get(first)?),
+        source: row.get(first + 1)?,
+        path: row.get(first + 2)?,
+        fingerprint: row.get(first + 3)?,
+        leaves: row.get(first + 4)?,
+        indexed: row.get(first + 5)?,
+        title: row.get(first + 6)?,
+        metadata: Metadata {
+            connector: row.get(first + 7)?,
+            url: row.get(first + 8)?,
+            updated: updated(row, first + 9)?,
+            labels: labels(row, first + 11)?,
+            language: row.get(first + 12)?,
+        },
+        name: row.get(first + 13)?,
     })
+}
+
+/// A date and, in the column behind it, its source.
+fn updated(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Updated>> {
+    let Some(at) = row.get(column)? else { return Ok(None) };
+    let name = row.get_ref(column + 1)?.as_str().map_err(|error| misread(column + 1, error))?;
+    let unknown = || misread(column + 1, UnknownDateSource(name.to_owned()));
+    Ok(Some(Updated { at, from: DateSource::of_name(name).ok_or_else(unknown)? }))
+}
+
+/// Only another version writes such a source.
+#[derive(Debug, thiserror::Error)]
+#[error("a date comes from `{0}`, which is not known")]
+struct UnknownDateSource(String);
+
+fn labels(row: &Row<'_>, column: usize) -> rusqlite::Result<BTreeSet<String>> {
+    let json = row.get_ref(column)?.as_str().map_err(|error| misread(column, error))?;
+    serde_json::from_str(json).map_err(|error| misread(column, error))
 }
 
 fn leaf_ids(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<LeafId>> {
@@ -496,12 +590,29 @@ fn connect_as(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection, 
     let opened = Connection::open_with_flags(name, flags).and_then(|connection| {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "cache_size", CACHE_SIZE_KIB.wrapping_neg())?;
-        let header = ["application_id", "user_version", "page_count", "page_size"]
-            .map(|pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)));
-        Ok((connection, header))
+        Ok(connection)
     });
-    let (connection, header) = opened.map_err(|error| catalog_error(path, error))?;
-    let [application, found, n_pages, page_size] = header;
+    let connection = opened.map_err(|error| catalog_error(path, error))?;
+    let found = {
+        // Within a transaction no writer makes the file shorter.
+        let transaction = connection.unchecked_transaction();
+        check_file(path, &*transaction.map_err(|error| catalog_error(path, error))?)?
+    };
+    if found < FORMAT_VERSION && flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        return Err(CatalogError::Outdated {
+            path: path.to_owned(),
+            found,
+            newest: FORMAT_VERSION,
+        });
+    }
+    Ok(connection)
+}
+
+/// The format of a catalog that this version reads.
+fn check_file(path: &Path, connection: &Connection) -> Result<i64, CatalogError> {
+    let [application, found, n_pages, page_size] =
+        ["application_id", "user_version", "page_count", "page_size"]
+            .map(|pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)));
     let number = |value: rusqlite::Result<i64>| value.map_err(|error| catalog_error(path, error));
     if number(application)? != APPLICATION_ID {
         return Err(corrupt(path, "it is the file of another application"));
@@ -523,7 +634,7 @@ fn connect_as(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection, 
     if all_is_in_file && file.len() < size_bytes {
         return Err(corrupt(path, "it is cut short"));
     }
-    Ok(connection)
+    Ok(found)
 }
 
 /// Opens a file that nobody can change.

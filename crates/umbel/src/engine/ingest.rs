@@ -2,50 +2,33 @@
 //!
 //! Invariant: a batch of documents is in the catalog, or it is not; the index follows.
 
-use super::{Engine, EngineError, ModelLimit, OnProgress, Progress};
-use crate::catalog::{Change, DocumentEntry, NewDocument, Source};
-use crate::read::{MAX_FILE_BYTES, ReadError, decode, document, format_of};
-use ignore::WalkBuilder;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+pub use super::reader::leaf_ids;
+use super::reader::{Builder, Outcome, Reader};
+use super::source::{Found, Walked, identify, walk};
+pub use super::source::{IngestRequest, Skipped};
+use super::{Engine, EngineError, OnProgress, Progress, read_catalog, texts_to_embed};
+use crate::catalog::sqlite::SqliteCatalog;
+use crate::catalog::{Catalog, Change, DocumentEntry, NewDocument, Source};
+use crate::config::Config;
+use crate::embed::Embedder;
+use crate::read::dates::CommitDates;
+use crate::read::rules::Rules;
+use crate::store::Layout;
+use crate::tokens::O200k;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use umbel_core::document::Document;
 use umbel_core::hit::{Ancestor, LeafRecord};
 use umbel_core::id::{DocId, LeafId};
-use umbel_core::leaf::EmbedLimit;
-use umbel_core::offsets::TokenCounter as _;
-use umbel_core::outline::Format;
-use umbel_core::span::slice;
 
 /// Documents that are committed together.
 const DOCUMENTS_PER_COMMIT: usize = 100;
-/// Bytes of text that are committed together, roughly.
-const BYTES_PER_COMMIT: usize = 8 << 20;
-/// Raised when the same file would give another tree, so that stores take it in again.
-const READER_VERSION: u32 = 1;
+/// Bytes of files that are committed together, roughly.
+const BYTES_PER_COMMIT: u64 = 8 << 20;
 
 /// Setting that holds how the leaves of the store were cut last.
 pub(super) const LEAF_SETTINGS: &str = "leaf";
-
-/// What is to be taken in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IngestRequest {
-    /// A folder or file.
-    pub path: PathBuf,
-    /// The name of the source; the path as given if `None`.
-    pub source: Option<String>,
-}
-
-/// A file that was not taken in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
-    /// The file, relative to its source.
-    pub path: String,
-    /// Why.
-    pub reason: String,
-    /// Whether it was meant to be read: a broken file, not another format.
-    pub broken: bool,
-}
 
 /// What ingestion did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -68,35 +51,89 @@ pub struct IngestReport {
     pub skipped: Vec<Skipped>,
     /// What was odd about documents, as document and warning.
     pub warnings: Vec<(String, String)>,
+    /// Whether it was stopped before its end. What it had done is kept.
+    pub interrupted: bool,
 }
 
-/// A file that was found.
-struct Found {
-    path: String,
-    file: PathBuf,
-    format: Format,
+/// What ingestion would do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Documents that would be added, as their paths.
+    pub added: Vec<String>,
+    /// Documents that would be replaced.
+    pub updated: Vec<String>,
+    /// Documents that would be removed.
+    pub removed: Vec<String>,
+    /// Files that are as before.
+    pub unchanged: usize,
+    /// Leaves of the documents that would be added or replaced.
+    pub leaves: usize,
+    /// Texts that would be embedded; cached ones are not counted.
+    pub embedded: usize,
+    /// Files that would not be taken in.
+    pub skipped: Vec<Skipped>,
+    /// What is odd about documents, as document and warning.
+    pub warnings: Vec<(String, String)>,
 }
 
-/// What a walk through a source saw.
-#[derive(Default)]
-struct Walked {
-    /// Files that are read.
-    files: Vec<Found>,
-    /// Files that are not.
-    skipped: Vec<Skipped>,
-    /// Paths below which nothing could be seen: what is known of them is kept.
-    unseen: Vec<String>,
-}
-
-/// What a file came to.
-enum Outcome {
-    Unchanged,
-    Read(Box<NewDocument>),
-    Skipped(Skipped),
+/// Says what [`Engine::ingest`] would do, and changes nothing: there need not be a store yet, and another process may hold it.
+///
+/// # Errors
+/// As [`Engine::ingest`].
+pub async fn plan(
+    dir: &Path,
+    config: &Config,
+    embedder: Option<&dyn Embedder>,
+    requests: &[IngestRequest],
+    progress: OnProgress<'_>,
+) -> Result<Plan, EngineError> {
+    let layout = Layout::new(dir);
+    let catalog =
+        if layout.exists() { read_catalog(&layout)? } else { SqliteCatalog::in_memory()? };
+    let counter = O200k::new();
+    let builder = Builder { config, counter: &counter, embedder };
+    let mut plan = Plan::default();
+    let mut to_embed: BTreeSet<[u8; 32]> = BTreeSet::new();
+    for source in sources(&catalog, requests).await? {
+        let Some(walked) = look(&source, dir, config, progress) else { break };
+        let before = entries_of(&catalog, &source.name).await?;
+        let reader = reader(builder, &source, &walked, &before)?;
+        plan.skipped.extend(walked.skipped.iter().cloned());
+        let mut done = 0;
+        for batch in batches(&walked.files) {
+            if progress(Progress::Reading(done, walked.files.len())).is_break() {
+                break;
+            }
+            for (file, outcome) in batch.iter().zip(reader.read(batch)) {
+                match outcome {
+                    Outcome::Unchanged => plan.unchanged += 1,
+                    Outcome::Skipped(skipped) => plan.skipped.push(skipped),
+                    Outcome::Read(new) => {
+                        let known = before.contains_key(&file.path);
+                        let list = if known { &mut plan.updated } else { &mut plan.added };
+                        list.push(file.path.clone());
+                        plan.leaves += new.leaf_ids.len();
+                        plan.warnings.extend(warnings(&new));
+                        to_embed.extend(texts_to_embed(&new.document).map(|text| hash(&text)));
+                    }
+                }
+            }
+            done += batch.len();
+        }
+        plan.removed.extend(vanished(&before, &walked).map(|entry| entry.path.clone()));
+    }
+    if let Some(embedder) = embedder {
+        let hashes: Vec<[u8; 32]> = to_embed.into_iter().collect();
+        let cached = catalog.cached(&embedder.describe().model, &hashes).await?;
+        plan.embedded = cached.iter().filter(|vector| vector.is_none()).count();
+    }
+    Ok(plan)
 }
 
 impl Engine {
     /// Takes in folders and files. Each is a source: of its own documents, those whose file is gone are removed.
+    ///
+    /// Where `progress` asks to stop, what was read so far is committed and the report says so; the next opening goes on.
     ///
     /// # Errors
     /// A path that does not exist (checked for all of them first), a source name that is taken, or a store that fails; what
@@ -112,24 +149,24 @@ impl Engine {
             return Err(EngineError::NoModel { model });
         }
         let mut report = IngestReport::default();
-        let mut sources: Vec<Source> = Vec::with_capacity(requests.len());
-        for request in requests {
-            let source = self.source(request, &sources).await?;
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-        }
+        let sources = sources(&*self.catalog, requests).await?;
         let leaf = serde_json::to_string(&self.config.settings().leaf)
             .expect("leaf settings are plain values");
         self.catalog.set(&[(LEAF_SETTINGS, &leaf)]).await?;
         for source in sources {
-            progress(Progress::Scanning);
-            let walked = self.walk(&source.root);
+            let Some(walked) = look(&source, &self.layout.dir, &self.config, progress) else {
+                report.interrupted = true;
+                break;
+            };
             report.skipped.extend(walked.skipped.iter().cloned());
             self.read(&source, &walked, &mut report, progress).await?;
         }
-        report.embedded = self.embedded_on_opening.swap(0, Ordering::Relaxed)
-            + self.apply_pending(progress).await?;
+        report.embedded = self.embedded_on_opening.swap(0, Ordering::Relaxed);
+        if !report.interrupted {
+            let applied = self.apply_pending(progress).await?;
+            report.embedded += applied.embedded;
+            report.interrupted = applied.interrupted;
+        }
         let info = self.catalog.describe().await?;
         report.documents = info.documents;
         report.leaves = info.leaves;
@@ -163,88 +200,6 @@ impl Engine {
         Ok(count)
     }
 
-    /// The source that a path is: the one that has this root already, else a new one. `also` are those of the same call.
-    async fn source(
-        &self,
-        request: &IngestRequest,
-        also: &[Source],
-    ) -> Result<Source, EngineError> {
-        let path = request.path.clone();
-        let root = fs_err::canonicalize(&request.path).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => EngineError::MissingPath { path },
-            _ => EngineError::UnreachablePath { path, source },
-        })?;
-        let mut known = self.catalog.sources().await?;
-        known.extend(also.iter().cloned());
-        let same_root = known.iter().find(|source| source.root == root);
-        match (&request.source, same_root) {
-            (Some(name), Some(source)) if source.name != *name => {
-                return Err(EngineError::SourceKnown { name: source.name.clone(), root });
-            }
-            (Some(name), _) => return Ok(Source { name: name.clone(), root }),
-            (None, Some(source)) => return Ok(source.clone()),
-            (None, None) => {}
-        }
-        let typed = request.path.to_string_lossy();
-        let name = match typed.trim_end_matches('/').trim_start_matches("./") {
-            "" | "." => root
-                .file_name()
-                .map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()),
-            typed => typed.to_owned(),
-        };
-        match known.into_iter().find(|source| source.name == name) {
-            Some(taken) => Err(EngineError::SourceTaken { name, known: taken.root, given: root }),
-            None => Ok(Source { name, root }),
-        }
-    }
-
-    /// The files of a source, in order of their paths.
-    fn walk(&self, root: &Path) -> Walked {
-        let store =
-            fs_err::canonicalize(&self.layout.dir).unwrap_or_else(|_| self.layout.dir.clone());
-        let walker = WalkBuilder::new(root)
-            .standard_filters(false)
-            .hidden(true)
-            .follow_links(true)
-            .filter_entry(move |entry| !entry.path().starts_with(&store))
-            .sort_by_file_path(Path::cmp)
-            .build();
-        let mut walked = Walked::default();
-        let skip = |path: &Path, reason: String, broken: bool| Skipped {
-            path: relative(root, path).unwrap_or_else(|| path.to_string_lossy().into_owned()),
-            reason,
-            broken,
-        };
-        for entry in walker {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    let path = error_path(&error).unwrap_or(root).to_owned();
-                    walked.skipped.push(skip(&path, error.to_string(), true));
-                    walked.unseen.push(relative(root, &path).unwrap_or_default());
-                    continue;
-                }
-            };
-            if entry.file_type().is_some_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            let (is_file, file) =
-                (entry.file_type().is_some_and(|kind| kind.is_file()), entry.into_path());
-            let Some(format) = format_of(&file) else {
-                walked.skipped.push(skip(&file, "this format is not read".to_owned(), false));
-                continue;
-            };
-            match relative(root, &file) {
-                None => walked.skipped.push(skip(&file, "its name is not UTF-8".to_owned(), true)),
-                Some(_) if !is_file => {
-                    walked.skipped.push(skip(&file, "is not a regular file".to_owned(), true));
-                }
-                Some(path) => walked.files.push(Found { path, file, format }),
-            }
-        }
-        walked
-    }
-
     /// Reads the files of a source in batches and commits each; then removes what is gone.
     async fn read(
         &self,
@@ -253,231 +208,132 @@ impl Engine {
         report: &mut IngestReport,
         progress: OnProgress<'_>,
     ) -> Result<(), EngineError> {
-        let mut before: BTreeMap<String, DocumentEntry> = BTreeMap::new();
-        for entry in self.catalog.list().await? {
-            if entry.source == source.name {
-                before.insert(entry.path.clone(), entry);
-            }
+        let before = entries_of(&*self.catalog, &source.name).await?;
+        let reader = reader(self.builder(), source, walked, &before)?;
+        if !self.catalog.sources().await?.contains(source) {
+            let sources = vec![source.clone()];
+            self.catalog.commit(Change { sources, ..Change::default() }).await?;
         }
-        let files = walked.files.as_slice();
-        self.catalog.commit(Change { sources: vec![source.clone()], ..Change::default() }).await?;
-        let settings = self.reading_settings();
         let mut done = 0;
-        for batch in batches(files) {
-            progress(Progress::Reading(done, files.len()));
-            let mut change = Change::default();
-            for (file, outcome) in
-                batch.iter().zip(self.read_batch(source, batch, &before, &settings))
-            {
-                let known = before.contains_key(&file.path);
+        for batch in batches(&walked.files) {
+            if progress(Progress::Reading(done, walked.files.len())).is_break() {
+                report.interrupted = true;
+                return Ok(());
+            }
+            let mut put = Vec::new();
+            for (file, outcome) in batch.iter().zip(reader.read(batch)) {
                 match outcome {
                     Outcome::Unchanged => report.unchanged += 1,
-                    Outcome::Skipped(skipped) => {
-                        // A file that cannot be read now is kept as it was: it is not gone.
-                        report.skipped.push(skipped);
-                    }
-                    Outcome::Read(document) => {
+                    // A file that cannot be read now is kept as it was: it is not gone.
+                    Outcome::Skipped(skipped) => report.skipped.push(skipped),
+                    Outcome::Read(new) => {
+                        let known = before.contains_key(&file.path);
                         report.added += usize::from(!known);
                         report.updated += usize::from(known);
-                        let odd = document.document.warnings.iter().cloned();
-                        report.warnings.extend(odd.map(|warning| (file.path.clone(), warning)));
-                        change.put.push(*document);
+                        report.warnings.extend(warnings(&new));
+                        put.push(*new);
                     }
                 }
             }
-            if !change.put.is_empty() {
-                self.catalog.commit(change).await?;
-            }
+            self.catalog.commit(Change { put, ..Change::default() }).await?;
             done += batch.len();
         }
-        progress(Progress::Reading(done, files.len()));
-        for file in files {
-            before.remove(&file.path);
-        }
-        let unseen = |path: &str| {
-            walked.unseen.iter().any(|dir| {
-                dir.is_empty()
-                    || path
-                        .strip_prefix(dir.as_str())
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            })
-        };
-        let remove: Vec<_> =
-            before.values().filter(|entry| !unseen(&entry.path)).map(|entry| entry.id).collect();
+        let remove: Vec<_> = vanished(&before, walked).map(|entry| entry.id).collect();
         report.removed += remove.len();
-        if !remove.is_empty() {
-            self.catalog.commit(Change { remove, ..Change::default() }).await?;
-        }
+        self.catalog.commit(Change { remove, ..Change::default() }).await?;
         Ok(())
     }
 
-    /// Reads the files of a batch on all cores, in their order.
-    fn read_batch(
-        &self,
-        source: &Source,
-        batch: &[Found],
-        before: &BTreeMap<String, DocumentEntry>,
-        settings: &str,
-    ) -> Vec<Outcome> {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = batch.len().div_ceil(workers).max(1);
-        std::thread::scope(|scope| {
-            let read = |files: &[Found]| -> Vec<Outcome> {
-                files
-                    .iter()
-                    .map(|file| self.read_file(source, file, before.get(&file.path), settings))
-                    .collect()
-            };
-            let handles: Vec<_> =
-                batch.chunks(share).map(|files| scope.spawn(move || read(files))).collect();
-            let results = handles
-                .into_iter()
-                .map(|handle| handle.join().expect("reading a file does not panic"));
-            results.flatten().collect()
-        })
-    }
-
-    fn read_file(
-        &self,
-        source: &Source,
-        file: &Found,
-        before: Option<&DocumentEntry>,
-        settings: &str,
-    ) -> Outcome {
-        let skipped = |reason: String| {
-            Outcome::Skipped(Skipped { path: file.path.clone(), reason, broken: true })
-        };
-        match fs_err::metadata(&file.file) {
-            Ok(meta) if meta.len() > MAX_FILE_BYTES as u64 => {
-                let error = ReadError::TooLarge {
-                    size_bytes: meta.len() as usize,
-                    limit_bytes: MAX_FILE_BYTES,
-                };
-                return skipped(error.to_string());
-            }
-            _ => {}
-        }
-        let bytes = match std::fs::File::open(&file.file).and_then(|mut opened| {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut opened, &mut bytes).map(|_| bytes)
-        }) {
-            Ok(bytes) => bytes,
-            Err(error) => return skipped(format!("cannot be read: {error}")),
-        };
-        let fingerprint = fingerprint(&bytes, settings);
-        if before.is_some_and(|entry| entry.fingerprint == fingerprint) {
-            return Outcome::Unchanged;
-        }
-        match decode(bytes) {
-            Ok(text) => Outcome::Read(Box::new(self.new_document(
-                &source.name,
-                &file.path,
-                file.format,
-                text,
-                fingerprint,
-            ))),
-            Err(error) => skipped(error.to_string()),
-        }
-    }
-
-    fn new_document(
-        &self,
-        source: &str,
-        path: &str,
-        format: Format,
-        text: String,
-        fingerprint: [u8; 32],
-    ) -> NewDocument {
-        let name = Path::new(path)
-            .file_stem()
-            .map(|stem| stem.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let limit = self.embedder.as_deref().map(ModelLimit);
-        let limit = limit.as_ref().map(|limit| limit as &dyn EmbedLimit);
-        let document = document(text, &name, format, &self.config, &self.counter, limit);
-        let leaf_ids = leaf_ids(source, path, &document);
-        NewDocument {
-            source: source.to_owned(),
-            path: path.to_owned(),
-            fingerprint,
-            document,
-            leaf_ids,
-        }
-    }
-
-    /// Builds every document anew from its stored text, which for these formats is the file's bytes.
-    pub(super) async fn read_again(&self, progress: OnProgress<'_>) -> Result<(), EngineError> {
+    /// Builds every document anew from its stored text.
+    pub(super) async fn build_again(&self, progress: OnProgress<'_>) -> Result<(), EngineError> {
         let entries = self.catalog.list().await?;
-        let settings = self.reading_settings();
-        for (at, some) in entries.chunks(DOCUMENTS_PER_COMMIT).enumerate() {
-            progress(Progress::Reading(at * DOCUMENTS_PER_COMMIT, entries.len()));
-            let ids: Vec<_> = some.iter().map(|entry| entry.id).collect();
-            let mut change = Change::default();
-            for stored in self.catalog.load(&ids).await?.into_iter().flatten() {
-                let DocumentEntry { source, path, .. } = &stored.entry;
-                let Some(format) = format_of(Path::new(path)) else { continue };
-                let text = stored.document.text;
-                let fingerprint = fingerprint(text.as_bytes(), &settings);
-                change.put.push(self.new_document(source, path, format, text, fingerprint));
+        let ids: Vec<DocId> = entries.iter().map(|entry| entry.id).collect();
+        for (at, some) in ids.chunks(DOCUMENTS_PER_COMMIT).enumerate() {
+            if progress(Progress::Reading(at * DOCUMENTS_PER_COMMIT, ids.len())).is_break() {
+                return Err(EngineError::Interrupted);
             }
-            self.catalog.commit(change).await?;
+            let stored = self.catalog.load(some).await?.into_iter().flatten();
+            let put = stored.map(|stored| self.builder().again(stored)).collect();
+            self.catalog.commit(Change { put, ..Change::default() }).await?;
         }
         Ok(())
     }
 
-    /// Everything besides a file's bytes that its tree depends on.
-    fn reading_settings(&self) -> String {
-        let model = self
-            .embedder
-            .as_ref()
-            .map(|embedder| embedder.describe().model.as_str())
-            .unwrap_or_default();
-        format!(
-            "{READER_VERSION} {} {model} {:?}",
-            self.counter.name(),
-            self.config.settings().leaf
-        )
+    fn builder(&self) -> Builder<'_> {
+        Builder { config: &self.config, counter: &self.counter, embedder: self.embedder.as_deref() }
     }
 }
 
-/// The id of each leaf: leaves of one document with the same text are told apart by how many came before.
-pub fn leaf_ids(source: &str, path: &str, document: &Document) -> Vec<LeafId> {
-    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
-    let texts = document.tree.leaves.iter().map(|leaf| slice(&document.text, leaf.span));
-    texts
-        .map(|text| {
-            let occurrence = seen.entry(text).and_modify(|n| *n += 1).or_default();
-            LeafId::of(source, path, text, *occurrence)
-        })
-        .collect()
-}
-
-/// A path below a source's root, with `/` between the parts; the file's name where the file is the source itself. `None` for
-/// one that is not UTF-8.
-fn relative(root: &Path, path: &Path) -> Option<String> {
-    let inside = path.strip_prefix(root).unwrap_or(path);
-    if inside.as_os_str().is_empty() {
-        return if path.is_dir() {
-            Some(String::new())
-        } else {
-            path.file_name()?.to_str().map(str::to_owned)
-        };
-    }
-    let parts: Option<Vec<&str>> =
-        inside.components().map(|part| part.as_os_str().to_str()).collect();
-    parts.map(|parts| parts.join("/"))
-}
-
-/// The path that a walk failed at.
-fn error_path(error: &ignore::Error) -> Option<&Path> {
-    match error {
-        ignore::Error::WithPath { path, .. } => Some(path),
-        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
-            error_path(err)
+/// The sources that are asked for, each once.
+async fn sources(
+    catalog: &dyn Catalog,
+    requests: &[IngestRequest],
+) -> Result<Vec<Source>, EngineError> {
+    let mut known = catalog.sources().await?;
+    let mut sources: Vec<Source> = Vec::with_capacity(requests.len());
+    for request in requests {
+        let source = identify(request, &known)?;
+        if sources.iter().all(|other| other.name != source.name) {
+            known.retain(|other| other.name != source.name);
+            known.push(source.clone());
+            sources.push(source);
         }
-        ignore::Error::Loop { child, .. } => Some(child),
-        _ => None,
     }
+    Ok(sources)
+}
+
+/// Walks through a source; `None` where that was stopped.
+fn look(
+    source: &Source,
+    store: &Path,
+    config: &Config,
+    progress: OnProgress<'_>,
+) -> Option<Walked> {
+    let go_on = progress(Progress::Scanning).is_continue();
+    go_on.then(|| walk(&source.root, store, &config.settings().read))
+}
+
+async fn entries_of(
+    catalog: &dyn Catalog,
+    source: &str,
+) -> Result<BTreeMap<String, DocumentEntry>, EngineError> {
+    let entries = catalog.list().await?.into_iter().filter(|entry| entry.source == source);
+    Ok(entries.map(|entry| (entry.path.clone(), entry)).collect())
+}
+
+fn reader<'a>(
+    builder: Builder<'a>,
+    source: &'a Source,
+    walked: &Walked,
+    before: &'a BTreeMap<String, DocumentEntry>,
+) -> Result<Reader<'a>, EngineError> {
+    let rules = Rules::parse(&source.rules)?;
+    let dates = if builder.config.settings().read.git_dates {
+        CommitDates::of(&source.root, walked.files.iter().map(|file| file.path.as_str()))
+    } else {
+        CommitDates::default()
+    };
+    Ok(Reader { builder, source: &source.name, rules, dates, before })
+}
+
+/// Documents whose file is gone.
+fn vanished<'a>(
+    before: &'a BTreeMap<String, DocumentEntry>,
+    walked: &'a Walked,
+) -> impl Iterator<Item = &'a DocumentEntry> {
+    let there: BTreeSet<&str> = walked.files.iter().map(|file| file.path.as_str()).collect();
+    before
+        .values()
+        .filter(move |entry| !there.contains(entry.path.as_str()) && !walked.may_hide(&entry.path))
+}
+
+fn warnings(new: &NewDocument) -> impl Iterator<Item = (String, String)> {
+    new.document.warnings.iter().map(|warning| (new.path.clone(), warning.clone()))
+}
+
+/// The name of a text in the embedding cache.
+pub(super) fn hash(text: &str) -> [u8; 32] {
+    *blake3::hash(text.as_bytes()).as_bytes()
 }
 
 /// What the index stores of a document's leaves, in order; each is its own cluster.
@@ -501,30 +357,19 @@ pub fn leaf_records(
     })
 }
 
-fn fingerprint(bytes: &[u8], settings: &str) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&(settings.len() as u64).to_le_bytes());
-    hasher.update(settings.as_bytes());
-    hasher.update(bytes);
-    *hasher.finalize().as_bytes()
-}
-
 /// Runs of files that are committed together.
-fn batches(files: &[Found]) -> Vec<&[Found]> {
-    let mut batches = Vec::new();
-    let mut rest = files;
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let full = rest.iter().take(DOCUMENTS_PER_COMMIT).take_while(|found| {
-            let fits = bytes < BYTES_PER_COMMIT;
-            bytes += fs_err::metadata(&found.file).map_or(0, |meta| meta.len() as usize);
-            fits
-        });
-        let (batch, behind) = rest.split_at(full.count().max(1));
-        batches.push(batch);
-        rest = behind;
-    }
-    batches
+fn batches(files: &[Found]) -> impl Iterator<Item = &[Found]> {
+    let mut bytes = 0;
+    let mut count = 0;
+    files.chunk_by(move |file, _| {
+        bytes += file.size_bytes;
+        count += 1;
+        let full = bytes >= BYTES_PER_COMMIT || count == DOCUMENTS_PER_COMMIT;
+        if full {
+            (bytes, count) = (0, 0);
+        }
+        !full
+    })
 }
 
 /// Names that share most of their letters with what was typed, the nearest first.

@@ -2,20 +2,23 @@
 //!
 //! Invariant: nothing here writes.
 
-use super::EngineError;
-use super::ingest::{LEAF_SETTINGS, leaf_ids, similar};
+use super::ingest::{LEAF_SETTINGS, similar};
+use super::reader::leaf_ids;
+use super::{EngineError, MODEL_LIMIT, read_catalog};
 use crate::catalog::sqlite::SqliteCatalog;
-use crate::catalog::{Catalog, CatalogInfo, DocumentEntry, Source, StoredDocument};
-use crate::config::{Config, LeafSettings};
-use crate::read::format_of;
+use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Source, StoredDocument};
+use crate::config::{Config, LeafSettings, Unit};
+use crate::read::Kind;
 use crate::store::{Layout, StoreError};
+use crate::tokens::O200k;
 use std::collections::BTreeMap;
 use std::path::Path;
 use umbel_core::check::{Allowed, across_top_level, check, empty_bodies};
+use umbel_core::measure::measure;
 use umbel_core::merge::{satisfiable, share_of_list};
 use umbel_core::outline::{Format, Outline, parse};
-use umbel_core::span::{Span, fits};
-use umbel_core::tree::NodeKind;
+use umbel_core::span::{Span, fits, slice};
+use umbel_core::tree::{Heading, Leaf, NodeKind, Tree};
 
 /// Documents that are loaded together.
 const DOCUMENTS_PER_LOAD: usize = 200;
@@ -109,6 +112,12 @@ pub struct Stats {
     pub across_top_level: usize,
     /// How many nodes have so many children.
     pub children_per_parent: BTreeMap<usize, usize>,
+    /// How many documents have a tree of so many levels, the leaves' own among them; 0 for a document without leaves.
+    pub tree_depth: BTreeMap<usize, usize>,
+    /// Sizes of the nodes of each level.
+    pub level_tokens: Vec<(NodeKind, Distribution)>,
+    /// Share of the top-level sections that are one leaf, 0 to 1; `None` without such sections.
+    pub whole_sections_share: Option<f64>,
     /// Share of the nodes for which the merge rule can fire, 0 to 1; `None` without nodes.
     pub satisfiable_share: Option<f64>,
     /// Nodes that must take more than half of the list before they can fire.
@@ -119,6 +128,23 @@ pub struct Stats {
     pub model: Option<String>,
     /// What the numbers suggest, in words.
     pub advice: Vec<String>,
+}
+
+/// A leaf that was merged of several sections, to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The document.
+    pub document: String,
+    /// The leaf's bytes in it.
+    pub span: Span,
+    /// Budget tokens of the leaf.
+    pub tokens: u32,
+    /// The headings above it.
+    pub heading_path: Vec<String>,
+    /// The headings inside it.
+    pub headings: Vec<String>,
+    /// The leaf.
+    pub text: String,
 }
 
 /// A document that breaks a promise.
@@ -140,7 +166,7 @@ impl Inspector {
         if !layout.exists() {
             return Err(StoreError::Missing { dir: dir.to_owned() }.into());
         }
-        Ok(Inspector { catalog: SqliteCatalog::open_read_only(&layout.catalog())? })
+        Ok(Inspector { catalog: read_catalog(&layout)? })
     }
 
     /// Counts, generation and settings.
@@ -214,6 +240,8 @@ impl Inspector {
             stats.sources.push((source, count));
         }
         let (mut after, mut before, mut short) = (Vec::new(), Vec::new(), 0);
+        let mut levels: BTreeMap<NodeKind, Vec<u32>> = BTreeMap::new();
+        let (mut sections, mut whole_sections) = (0_usize, 0_usize);
         self.for_each(&entries, |stored, outline| {
             let document = &stored.document;
             let tree = &document.tree;
@@ -226,6 +254,14 @@ impl Inspector {
             if !whole(stored, &leaf) {
                 stats.across_top_level += across_top_level(document, outline);
             }
+            *stats.tree_depth.entry(depth(tree)).or_default() += 1;
+            for &section in &tree.top_level {
+                sections += 1;
+                whole_sections += usize::from(tree.leaves_in(section).count() == 1);
+            }
+            for node in &tree.nodes {
+                levels.entry(node.kind).or_default().push(node.tokens);
+            }
             for node in tree.nodes.iter().filter(|node| node.kind != NodeKind::Leaf) {
                 *stats.children_per_parent.entry(node.children.len()).or_default() += 1;
             }
@@ -233,6 +269,10 @@ impl Inspector {
             short += usize::from(document.offsets.tokens.total() <= config.settings().leaf.target);
         })
         .await?;
+        stats.level_tokens =
+            levels.into_iter().map(|(kind, tokens)| (kind, Distribution::of(tokens))).collect();
+        stats.whole_sections_share =
+            (sections > 0).then(|| whole_sections as f64 / sections as f64);
         stats.leaf_histogram = Histogram::of_tokens(&after);
         stats.before_histogram = Histogram::of_tokens(&before);
         stats.leaf_tokens = Distribution::of(after);
@@ -254,8 +294,52 @@ impl Inspector {
             .map(|(_, count)| count)
             .sum();
         stats.satisfiable_share = (nodes > 0).then(|| satisfied as f64 / nodes as f64);
-        stats.advice = advice(&stats, short, config);
+        let limit = info.settings.get(MODEL_LIMIT).and_then(|limit| limit.parse().ok());
+        stats.advice = advice(&stats, short, &leaf, limit, config);
         Ok(stats)
+    }
+
+    /// At most `n` of the leaves that hold several sections, spread over the store; the same `seed` gives the same ones.
+    ///
+    /// # Errors
+    /// The catalog fails.
+    pub async fn sample(&self, n: usize, seed: u64) -> Result<Vec<Sample>, EngineError> {
+        let entries = self.catalog.list().await?;
+        let mut chosen: BTreeMap<[u8; 32], Sample> = BTreeMap::new();
+        self.for_each(&entries, |stored, _| {
+            let (document, tree) = (&stored.document, &stored.document.tree);
+            for (leaf, id) in tree.leaves.iter().zip(&stored.leaf_ids) {
+                let inside = |(at, heading): &(usize, &Heading)| {
+                    leaf.span.contains(heading.span) && !leaf.path.contains(&(*at as u32))
+                };
+                let headings: Vec<String> = tree
+                    .headings
+                    .iter()
+                    .enumerate()
+                    .filter(inside)
+                    .map(|(_, heading)| heading.text.clone())
+                    .collect();
+                if headings.is_empty() {
+                    continue;
+                }
+                let mut lot = blake3::Hasher::new();
+                lot.update(&seed.to_le_bytes()).update(&id.0);
+                let sample = Sample {
+                    document: stored.entry.name.clone(),
+                    span: leaf.span,
+                    tokens: leaf.tokens,
+                    heading_path: tree.heading_texts(&leaf.path),
+                    headings,
+                    text: slice(&document.text, leaf.span).to_owned(),
+                };
+                chosen.insert(*lot.finalize().as_bytes(), sample);
+                if chosen.len() > n {
+                    chosen.pop_last();
+                }
+            }
+        })
+        .await?;
+        Ok(chosen.into_values().collect())
     }
 
     /// Checks every promise of every document.
@@ -263,23 +347,24 @@ impl Inspector {
     /// # Errors
     /// The catalog fails.
     pub async fn check(&self) -> Result<Vec<Finding>, EngineError> {
-        let entries = self.catalog.list().await?;
-        let mut findings = Vec::new();
         let leaf = leaf_settings(&self.catalog.describe().await?);
-        self.for_each(&entries, |stored, outline| {
-            let document = &stored.document;
-            let allowed = Allowed { overlap: leaf.overlap > 0, whole: whole(stored, &leaf) };
-            let name = &stored.entry.name;
-            let mut add =
-                |problem: String| findings.push(Finding { document: name.clone(), problem });
-            for violation in check(document, outline, allowed) {
-                add(violation.to_string());
-            }
-            if stored.leaf_ids != leaf_ids(&stored.entry.source, &stored.entry.path, document) {
-                add("leaf ids do not belong to the leaves' texts".to_owned());
-            }
-        })
-        .await?;
+        let counter = O200k::new();
+        let mut findings = Vec::new();
+        for entry in self.catalog.list().await? {
+            let problems = match self.catalog.load(&[entry.id]).await {
+                Ok(stored) => stored
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|s| problems(&s, &leaf, &counter))
+                    .collect(),
+                Err(CatalogError::Corrupt { detail, .. }) => vec![detail],
+                Err(error) => return Err(error.into()),
+            };
+            let document = &entry.name;
+            findings.extend(
+                problems.into_iter().map(|problem| Finding { document: document.clone(), problem }),
+            );
+        }
         Ok(findings)
     }
 
@@ -292,17 +377,37 @@ impl Inspector {
         for some in entries.chunks(DOCUMENTS_PER_LOAD) {
             let ids: Vec<_> = some.iter().map(|entry| entry.id).collect();
             for stored in self.catalog.load(&ids).await?.into_iter().flatten() {
-                let format = format_of(Path::new(&stored.entry.path)).unwrap_or(Format::Markdown);
-                let outline = parse(&stored.document.text, stored.document.body, format);
-                visit(&stored, &outline);
+                visit(&stored, &outline_of(&stored));
             }
         }
         Ok(())
     }
 }
 
+/// The headings and blocks of a stored document.
+fn outline_of(stored: &StoredDocument) -> Outline {
+    let kind = Kind::of(Path::new(&stored.entry.path));
+    let format = kind.map_or(Format::Markdown, Kind::outline);
+    parse(&stored.document.text, stored.document.body, format)
+}
+
+/// The promises that a document breaks, in words.
+fn problems(stored: &StoredDocument, leaf: &LeafSettings, counter: &O200k) -> Vec<String> {
+    let (document, outline) = (&stored.document, outline_of(stored));
+    let allowed = Allowed { overlap: leaf.overlap > 0, whole: whole(stored, leaf) };
+    let mut problems: Vec<String> =
+        check(document, &outline, allowed).iter().map(ToString::to_string).collect();
+    if measure(&document.text, &outline, counter) != document.offsets {
+        problems.push("token, sentence or block offsets do not belong to the text".to_owned());
+    }
+    if stored.leaf_ids != leaf_ids(&stored.entry.source, &stored.entry.path, document) {
+        problems.push("leaf ids do not belong to the leaves' texts".to_owned());
+    }
+    problems
+}
+
 /// How the leaves of a store were cut; the defaults for a store that says nothing of it.
-fn leaf_settings(info: &CatalogInfo) -> LeafSettings {
+pub(super) fn leaf_settings(info: &CatalogInfo) -> LeafSettings {
     let stored = info.settings.get(LEAF_SETTINGS).and_then(|json| serde_json::from_str(json).ok());
     stored.unwrap_or_default()
 }
@@ -312,10 +417,28 @@ fn whole(stored: &StoredDocument, leaf: &LeafSettings) -> bool {
     leaf.keep_whole_tokens > 0 && stored.document.tree.leaves.len() == 1
 }
 
-/// What the numbers suggest.
-fn advice(stats: &Stats, short: usize, config: &Config) -> Vec<String> {
+/// Levels from the root to the deepest leaf, both counted; 0 for an empty tree.
+fn depth(tree: &Tree) -> usize {
+    let above = |leaf: &Leaf| tree.ancestors(leaf.node).count() + 1;
+    tree.leaves.iter().map(above).max().unwrap_or_default()
+}
+
+/// What the numbers suggest. `limit` is that of the store's model, in its own tokens, if it is known.
+fn advice(
+    stats: &Stats,
+    short: usize,
+    leaf: &LeafSettings,
+    limit: Option<usize>,
+    config: &Config,
+) -> Vec<String> {
     let mut advice = Vec::new();
-    let leaf = &config.settings().leaf;
+    if let Some(limit) = limit.filter(|&limit| leaf.unit == Unit::Tokens && leaf.target > limit) {
+        advice.push(format!(
+            "`leaf.target` is {}, the model takes {limit} tokens: longer leaves were cut at the model's limit, not where the text suggests; set `leaf.target` to {} or less",
+            leaf.target,
+            limit * 4 / 5
+        ));
+    }
     if stats.documents >= 20 && short * 2 > stats.documents && leaf.keep_whole_tokens == 0 {
         advice.push(format!(
             "{short} of {} documents fit one leaf: if they are tickets or short articles, set `leaf.keep_whole_tokens = {}`",

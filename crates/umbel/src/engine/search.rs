@@ -5,7 +5,8 @@
 use super::{Engine, EngineError};
 use crate::catalog::StoredDocument;
 use crate::config::Config;
-use crate::index::{Leg, SearchRequest as LegRequest};
+use crate::filter::Filter;
+use crate::index::{Clause, Leg, SearchRequest as LegRequest};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +17,12 @@ use umbel_core::pack::{Context, PackConfig};
 use umbel_core::trace::{AssembleConfig, Trace, assemble};
 
 /// What is asked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SearchRequest {
     /// The question.
     pub query: String,
+    /// Which documents are searched.
+    pub filter: Filter,
     /// Passages at the most; `None` for no limit but the budget.
     pub limit: Option<usize>,
     /// How leaves are found and delivered.
@@ -62,7 +65,17 @@ impl Engine {
         let info = self.catalog.describe().await?;
         let mut warnings = self.warnings.clone();
 
-        let lists = self.retrieve(request, &mut clock, &mut warnings).await?;
+        let filter = self.clauses(&request.filter).await?;
+        if !filter.is_empty() {
+            clock.lap("filter");
+        }
+        let lists = self.retrieve(request, &filter, &mut clock, &mut warnings).await?;
+        if !filter.is_empty() && lists.iter().all(|list| list.leaves.is_empty()) {
+            let entries = self.catalog.list().await?;
+            if !entries.iter().any(|entry| request.filter.holds(entry)) {
+                warnings.push("no document passes the filter".to_owned());
+            }
+        }
         let mut hits = fuse(&lists, request.config.fusion());
         hits.truncate(settings.search.k_prime);
         clock.lap("fuse");
@@ -96,10 +109,18 @@ impl Engine {
         })
     }
 
+    /// The conditions of a search, as the index takes them.
+    async fn clauses(&self, filter: &Filter) -> Result<Vec<Clause>, EngineError> {
+        let documents =
+            if filter.needs_documents() { self.catalog.list().await? } else { Vec::new() };
+        Ok(filter.clauses(&documents))
+    }
+
     /// The two legs, each read to the same depth. A store without vectors has the lexical one only.
     async fn retrieve(
         &self,
         request: &SearchRequest,
+        filter: &[Clause],
         clock: &mut Clock,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<RankedList>, EngineError> {
@@ -123,7 +144,7 @@ impl Engine {
         let mut lists = Vec::with_capacity(legs.len());
         for (kind, weight, leg) in legs.into_iter().filter(|&(_, weight, _)| weight > 0.0) {
             let found =
-                self.index.search(&LegRequest { leg, limit, without_docs: Vec::new() }).await?;
+                self.index.search(&LegRequest { leg, limit, filter: filter.to_vec() }).await?;
             let leaves = found.into_iter().map(|scored| (scored.record, scored.score)).collect();
             lists.push(RankedList { leg: kind, weight, leaves });
             clock.lap(if kind == hit::Leg::Dense { "dense" } else { "lexical" });

@@ -3,7 +3,10 @@
 //! Invariant: the suite knows no back end; [`ExactIndex`] is right by definition. It is for whoever writes an `Index`.
 
 use super::exact::ExactIndex;
-use super::{Index, IndexError, Leg, Point, Scored, SearchRequest, SparseVector};
+use super::{
+    Clause, Facet, Facets, Index, IndexError, Kept, Leg, Point, Scored, SearchRequest,
+    SparseVector, Test,
+};
 use std::collections::BTreeMap;
 use umbel_core::hit::{Ancestor, LeafRecord};
 use umbel_core::id::{ClusterId, DocId, LeafId};
@@ -33,6 +36,7 @@ pub async fn run<M: AsyncFn(Option<usize>) -> Box<dyn Index>>(make: M) {
     a_limit_is_a_limit(&*make(Some(DIMENSION)).await).await;
     ties_are_in_order_of_the_leaf(&*make(Some(DIMENSION)).await).await;
     documents_can_be_left_out(&*make(Some(DIMENSION)).await).await;
+    conditions_hold_inside_the_search(&*make(Some(DIMENSION)).await).await;
     a_leaf_without_terms_is_not_counted(&*make(Some(DIMENSION)).await).await;
     leaves_without_vectors_are_found_by_terms(&*make(None).await).await;
     let first = std::env::var("UMBEL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
@@ -72,13 +76,21 @@ async fn a_record_comes_back_as_it_was(index: &dyn Index) {
         cluster: ClusterId([254; 16]),
     };
     points[1].record.ancestors.clear();
+    points[1].facets = Facets {
+        source: "a/ä \"b\"".to_owned(),
+        connector: String::new(),
+        language: "pt-br".to_owned(),
+        labels: vec!["x".to_owned(), String::new(), "*".to_owned()],
+        updated_at: Some(-(1 << 40)),
+    };
+    let kept: Vec<Kept> = points.iter().map(kept).collect();
     let records: Vec<LeafRecord> = points.iter().map(|point| point.record.clone()).collect();
     index.upsert(points).await.expect("points are stored");
     let asked = [records[1].leaf, leaf(9), records[0].leaf, records[1].leaf];
     let fetched = index.fetch(&asked).await.expect("leaves are fetched");
     assert_eq!(
         fetched,
-        [Some(records[1].clone()), None, Some(records[0].clone()), Some(records[1].clone())]
+        [Some(kept[1].clone()), None, Some(kept[0].clone()), Some(kept[1].clone())]
     );
     let found = search(index, lexical(&[1]), 10, &[]).await;
     assert_eq!(found.iter().map(|hit| &hit.record).collect::<Vec<_>>(), [&records[1], &records[0]]);
@@ -92,10 +104,7 @@ async fn an_upsert_replaces(index: &dyn Index) {
     // Twice in one call: the last one counts.
     index.upsert(vec![point(1, 8, &[4]), new.clone()]).await.expect("points are stored");
     assert_eq!(n_points(index).await, 2);
-    assert_eq!(
-        index.fetch(&[leaf(1)]).await.expect("leaves are fetched"),
-        [Some(new.record.clone())]
-    );
+    assert_eq!(index.fetch(&[leaf(1)]).await.expect("leaves are fetched"), [Some(kept(&new))]);
     assert_eq!(search(index, lexical(&[1, 4]), 10, &[]).await, []);
     assert_eq!(search(index, lexical(&[3]), 10, &[]).await[0].record, new.record);
     assert_eq!(search(index, dense(5), 1, &[]).await[0].record, new.record);
@@ -132,11 +141,8 @@ async fn what_does_not_fit_is_refused_whole(index: &dyn Index, dimension: Option
         check_dimension(&call, dimension, got);
         assert_eq!(n_points(index).await, 0, "a call that is refused stores nothing");
     }
-    let request = SearchRequest {
-        leg: Leg::Dense(vec![1.0; DIMENSION + 1]),
-        limit: 1,
-        without_docs: Vec::new(),
-    };
+    let request =
+        SearchRequest { leg: Leg::Dense(vec![1.0; DIMENSION + 1]), limit: 1, filter: Vec::new() };
     check_dimension(&index.search(&request).await, dimension, DIMENSION + 1);
 
     let not_a_number = SparseVector { indices: vec![1], values: vec![f32::NAN] };
@@ -146,8 +152,7 @@ async fn what_does_not_fit_is_refused_whole(index: &dyn Index, dimension: Option
         let call =
             index.upsert(vec![fitting(1), Point { lexical: terms.clone(), ..fitting(2) }]).await;
         assert!(call.is_err(), "{terms:?} is no lexical vector");
-        let request =
-            SearchRequest { leg: Leg::Lexical(terms), limit: 1, without_docs: Vec::new() };
+        let request = SearchRequest { leg: Leg::Lexical(terms), limit: 1, filter: Vec::new() };
         assert!(index.search(&request).await.is_err(), "{:?} is no query", request.leg);
     }
     assert_eq!(n_points(index).await, 0, "a call that is refused stores nothing");
@@ -204,6 +209,65 @@ async fn documents_can_be_left_out(index: &dyn Index) {
         // The filter is applied inside the search: the limit is filled from what is left.
         assert_eq!(search(index, leg.clone(), 3, &[DocId(0), DocId(1), DocId(2)]).await.len(), 3);
         assert_eq!(search(index, leg, 3, &[0, 1, 2, 3].map(DocId)).await, []);
+    }
+}
+
+async fn conditions_hold_inside_the_search(index: &dyn Index) {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let point = |n: u32, connector: &str, labels: &[&str], updated_at| {
+        let labels = words(labels);
+        let facets = Facets {
+            source: "docs".to_owned(),
+            connector: connector.to_owned(),
+            language: "en".to_owned(),
+            labels,
+            updated_at,
+        };
+        Point { facets, ..point(n, u64::from(n), &[1]) }
+    };
+    let points = vec![
+        point(1, "wiki", &["staff", "hr"], Some(100)),
+        point(2, "wiki", &[""], Some(200)),
+        point(3, "", &["legal"], None),
+        point(4, "policy", &["hr"], Some(-50)),
+    ];
+    index.upsert(points).await.expect("points are stored");
+    let is = |test| Clause { test, negated: false };
+    let is_not = |test| Clause { test, negated: true };
+    let facet = |facet, any: &[&str]| Test::Facet(facet, words(any));
+    let updated = |from, to| Test::Updated { from, to };
+    let cases: Vec<(Vec<Clause>, &[u32])> = vec![
+        (vec![is(facet(Facet::Connector, &["wiki"]))], &[1, 2]),
+        (vec![is(facet(Facet::Connector, &["policy", "", "other"]))], &[3, 4]),
+        (vec![is(facet(Facet::Connector, &["WIKI"]))], &[]),
+        (vec![is(facet(Facet::Connector, &[]))], &[]),
+        (vec![is_not(facet(Facet::Connector, &["wiki"]))], &[3, 4]),
+        (vec![is(facet(Facet::Label, &["hr"]))], &[1, 4]),
+        (vec![is(facet(Facet::Label, &["", "staff"]))], &[1, 2]),
+        (vec![is_not(facet(Facet::Label, &["hr"]))], &[2, 3]),
+        (vec![is(facet(Facet::Source, &["docs"]))], &[1, 2, 3, 4]),
+        (vec![is(facet(Facet::Language, &["de"]))], &[]),
+        (vec![is(updated(Some(100), None))], &[1, 2]),
+        (vec![is(updated(Some(101), Some(200)))], &[]),
+        (vec![is(updated(None, Some(100)))], &[4]),
+        (vec![is_not(updated(None, Some(100)))], &[1, 2, 3]),
+        (vec![is(Test::Docs(vec![DocId(2), DocId(3)]))], &[2, 3]),
+        (vec![is(Test::Docs(Vec::new()))], &[]),
+        (vec![is(facet(Facet::Label, &["hr"])), is_not(facet(Facet::Connector, &["wiki"]))], &[4]),
+    ];
+    for optimized in [false, true] {
+        if optimized {
+            index.optimize().await.expect("the index is optimized");
+        }
+        for (filter, wanted) in &cases {
+            for leg in [dense(3), lexical(&[1])] {
+                let request = SearchRequest { leg, limit: 10, filter: filter.clone() };
+                let hits = index.search(&request).await.expect("a filtered search answers");
+                let mut found: Vec<u32> = hits.iter().map(|hit| hit.record.ordinal).collect();
+                found.sort_unstable();
+                assert_eq!(found, *wanted, "{request:?}");
+            }
+        }
     }
 }
 
@@ -269,7 +333,7 @@ async fn a_random_sequence_ends_as_in_exact(index: &dyn Index, seed: u64) {
             counts_deleted = false;
         }
         assert_eq!(n_points(index).await, n_points(&exact).await, "{place}");
-        let without_docs: Vec<DocId> = (0..random.below(3)).map(|_| random.doc()).collect();
+        let filter: Vec<Clause> = (0..random.below(3)).map(|_| random.clause()).collect();
         let limit = 1 + random.below(30);
         let mut legs = vec![Leg::Dense(random.direction())];
         if !counts_deleted {
@@ -279,7 +343,7 @@ async fn a_random_sequence_ends_as_in_exact(index: &dyn Index, seed: u64) {
             }));
         }
         for leg in legs {
-            let request = SearchRequest { leg, limit, without_docs: without_docs.clone() };
+            let request = SearchRequest { leg, limit, filter: filter.clone() };
             assert_agrees(index, &exact, &request, &place).await;
         }
         let leaves: Vec<LeafId> = (0..5).map(|_| random.leaf()).collect();
@@ -326,7 +390,8 @@ fn assert_ordered(found: &[Scored], place: &str) {
 }
 
 async fn search(index: &dyn Index, leg: Leg, limit: usize, without_docs: &[DocId]) -> Vec<Scored> {
-    let request = SearchRequest { leg, limit, without_docs: without_docs.to_vec() };
+    let filter = vec![Clause { test: Test::Docs(without_docs.to_vec()), negated: true }];
+    let request = SearchRequest { leg, limit, filter };
     let found = index
         .search(&request)
         .await
@@ -370,9 +435,15 @@ pub(super) fn point(n: u32, doc: u64, terms: &[u32]) -> Point {
             ancestors: vec![Ancestor { node: 0, children: 9 }],
             cluster: leaf(n).into(),
         },
+        facets: Facets::default(),
         dense: Some(direction(n)),
         lexical: SparseVector { indices: terms.to_vec(), values: vec![1.5; terms.len()] },
     }
+}
+
+/// What an index keeps of a point.
+pub(super) fn kept(point: &Point) -> Kept {
+    Kept { record: point.record.clone(), facets: point.facets.clone() }
 }
 
 /// A small generator, the same everywhere.
@@ -404,6 +475,36 @@ impl Random {
         DocId(self.below(6) as u64)
     }
 
+    fn word(&mut self) -> String {
+        ["", "wiki", "policy", "ä b"][self.below(4)].to_owned()
+    }
+
+    fn clause(&mut self) -> Clause {
+        let facets = [Facet::Source, Facet::Connector, Facet::Language, Facet::Label];
+        let at = i64::from(self.below(6) as u32);
+        let (from, to) =
+            [(Some(at), None), (None, Some(at)), (Some(at), Some(at + 2))][self.below(3)];
+        let test = match self.below(3) {
+            0 => Test::Docs((0..self.below(4)).map(|_| self.doc()).collect()),
+            1 => Test::Facet(
+                facets[self.below(4)],
+                (0..self.below(3)).map(|_| self.word()).collect(),
+            ),
+            _ => Test::Updated { from, to },
+        };
+        Clause { test, negated: self.below(2) == 0 }
+    }
+
+    fn facets(&mut self) -> Facets {
+        Facets {
+            source: self.word(),
+            connector: self.word(),
+            language: self.word(),
+            labels: (0..=self.below(2)).map(|_| self.word()).collect(),
+            updated_at: (self.below(3) > 0).then(|| i64::from(self.below(6) as u32)),
+        }
+    }
+
     /// A vector of norm 1.
     pub(super) fn direction(&mut self) -> Vec<f32> {
         let vector: Vec<f32> = (0..DIMENSION).map(|_| self.unit() - 0.5).collect();
@@ -431,6 +532,7 @@ impl Random {
         let mut point = point(n, 0, &[]);
         point.record.doc = self.doc();
         point.record.tokens = self.below(1000) as u32;
+        point.facets = self.facets();
         Point { dense: Some(self.direction()), lexical: SparseVector { indices, values }, ..point }
     }
 }

@@ -12,24 +12,23 @@
 
 use super::exact::{check_leg, check_points, rank};
 use super::payload::{self, PayloadError};
-use super::{Index, IndexError, IndexInfo, Leg, Point, Scored, SearchRequest};
+use super::{Clause, Index, IndexError, IndexInfo, Kept, Leg, Point, Scored, SearchRequest, Test};
 use fs_err as fs;
 use qdrant_edge::external::uuid::Uuid;
 use qdrant_edge::{
     AnyVariants, Condition, CreateIndex, Distance, EdgeConfig, EdgeOptimizersConfig, EdgeShard,
     EdgeSparseVectorParams, EdgeVectorParams, FieldCondition, FieldIndexOperations, Filter,
-    IntegerIndexParams, Match, MatchAny, Modifier, NamedQuery, OperationResult, Payload,
-    PayloadFieldSchema, PayloadSchemaParams, PointId, PointInsertOperations, PointOperations,
-    PointStructPersisted, QueryEnum, QueryRequest, ScoringQuery, ScrollRequest, SearchParams,
-    UpdateOperation, VectorInternal, VectorPersisted, VectorStructPersisted, WalOptions,
-    WithPayloadInterface, WithVector,
+    IntegerIndexParams, KeywordIndexParams, Match, MatchAny, Modifier, NamedQuery, OperationResult,
+    Payload, PayloadFieldSchema, PayloadSchemaParams, PointId, PointInsertOperations,
+    PointOperations, PointStructPersisted, QueryEnum, QueryRequest, Range, ScoringQuery,
+    ScrollRequest, SearchParams, UpdateOperation, VectorInternal, VectorPersisted,
+    VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
 };
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use umbel_core::hit::LeafRecord;
 use umbel_core::id::LeafId;
 
 /// Names of the two vectors of a point.
@@ -166,7 +165,7 @@ impl EdgeIndex {
             writer: Mutex::new(Writer { flushed: flushed.is_some() }),
             _lock: lock,
         };
-        index.index_documents().map_err(corrupt)?;
+        index.index_fields().map_err(corrupt)?;
         match flushed {
             Some(flushed) => index.check_count(flushed).map_err(corrupt)?,
             None => index.repair().map_err(corrupt)?,
@@ -220,22 +219,37 @@ impl EdgeIndex {
         attempt(verb, || self.shard().update(UpdateOperation::PointOperation(operation)))
     }
 
-    /// Has the engine index the document field, in every segment that does not yet.
-    fn index_documents(&self) -> Result<(), IndexError> {
-        let integers = IntegerIndexParams {
-            lookup: Some(true),
-            range: Some(false),
-            ..IntegerIndexParams::default()
+    /// Has the engine index the fields that filters look at, in every segment that does not yet.
+    fn index_fields(&self) -> Result<(), IndexError> {
+        let integers = |lookup, range| {
+            let (lookup, range) = (Some(lookup), Some(range));
+            PayloadSchemaParams::Integer(IntegerIndexParams {
+                lookup,
+                range,
+                on_disk: Some(true),
+                ..IntegerIndexParams::default()
+            })
         };
-        let create = CreateIndex {
-            field_name: payload::DOC.parse().expect("one plain word is a JSON path"),
-            field_schema: Some(PayloadFieldSchema::FieldParams(PayloadSchemaParams::Integer(
-                integers,
-            ))),
+        let words = || {
+            let on_disk = Some(true);
+            PayloadSchemaParams::Keyword(KeywordIndexParams {
+                on_disk,
+                ..KeywordIndexParams::default()
+            })
         };
-        let operation =
-            UpdateOperation::FieldIndexOperation(FieldIndexOperations::CreateIndex(create));
-        attempt("index the documents", || self.shard().update(operation))
+        let facets = payload::FACETS.map(|facet| (payload::facet_field(facet), words()));
+        let numbers =
+            [(payload::DOC, integers(true, false)), (payload::UPDATED_AT, integers(false, true))];
+        for (field, params) in numbers.into_iter().chain(facets) {
+            let create = CreateIndex {
+                field_name: path_of(field),
+                field_schema: Some(PayloadFieldSchema::FieldParams(params)),
+            };
+            let operation =
+                UpdateOperation::FieldIndexOperation(FieldIndexOperations::CreateIndex(create));
+            attempt("index a field", || self.shard().update(operation))?;
+        }
+        Ok(())
     }
 
     /// Stores a batch. A point that is there is deleted first, not overwritten: so no flushed data changes in place, and a
@@ -278,7 +292,7 @@ impl EdgeIndex {
     /// Lets the engine do what its settings call for; nothing, in little time, if nothing does.
     fn tidy(&self, verb: &'static str) -> Result<(), IndexError> {
         if attempt(verb, || self.shard().optimize())? {
-            self.index_documents()?;
+            self.index_fields()?;
         }
         Ok(())
     }
@@ -344,7 +358,7 @@ impl EdgeIndex {
             let (records, next) = attempt("walk over the leaves", || self.shard().scroll(request))?;
             let (readable, unreadable): (Vec<_>, Vec<_>) = records
                 .into_iter()
-                .map(|record| (record.id, self.record(record.id, record.payload)))
+                .map(|record| (record.id, self.kept(record.id, record.payload)))
                 .partition(|(_, r)| r.is_ok());
             n_readable += readable.len();
             if !unreadable.is_empty() {
@@ -358,7 +372,7 @@ impl EdgeIndex {
         }
     }
 
-    fn record(&self, id: PointId, payload: Option<Payload>) -> Result<LeafRecord, IndexError> {
+    fn kept(&self, id: PointId, payload: Option<Payload>) -> Result<Kept, IndexError> {
         let PointId::Uuid(uuid) = id else {
             return Err(self.damage(DamageError::PointId(id)));
         };
@@ -404,7 +418,7 @@ impl Index for EdgeIndex {
         let hits = attempt("search", || self.shard().query(query))?;
         let found: Result<Vec<_>, IndexError> = hits
             .into_iter()
-            .map(|hit| Ok((hit.score, self.record(hit.id, hit.payload)?)))
+            .map(|hit| Ok((hit.score, self.kept(hit.id, hit.payload)?.record)))
             .collect();
         Ok(rank(found?, limit)
             .into_iter()
@@ -412,7 +426,7 @@ impl Index for EdgeIndex {
             .collect())
     }
 
-    async fn fetch(&self, leaves: &[LeafId]) -> Result<Vec<Option<LeafRecord>>, IndexError> {
+    async fn fetch(&self, leaves: &[LeafId]) -> Result<Vec<Option<Kept>>, IndexError> {
         let ids: Vec<PointId> = leaves.iter().copied().map(point_id).collect();
         let records = attempt("fetch leaves", || {
             self.shard().retrieve(
@@ -421,11 +435,9 @@ impl Index for EdgeIndex {
                 Some(WithVector::Bool(false)),
             )
         })?;
-        let found: Result<HashMap<LeafId, LeafRecord>, IndexError> = records
+        let found: Result<HashMap<LeafId, Kept>, IndexError> = records
             .into_iter()
-            .map(|record| {
-                self.record(record.id, record.payload).map(|record| (record.leaf, record))
-            })
+            .map(|record| self.kept(record.id, record.payload).map(|kept| (kept.record.leaf, kept)))
             .collect();
         let found = found?;
         Ok(leaves.iter().map(|leaf| found.get(leaf).cloned()).collect())
@@ -546,6 +558,11 @@ fn merging(dimension: Option<usize>) -> EdgeOptimizersConfig {
     }
 }
 
+/// A field of the payload.
+fn path_of<P: std::str::FromStr<Err: std::fmt::Debug>>(field: &str) -> P {
+    field.parse().expect("one plain word is a JSON path")
+}
+
 fn point_id(leaf: LeafId) -> PointId {
     PointId::Uuid(Uuid::from_bytes(leaf.0))
 }
@@ -555,7 +572,7 @@ fn engine_terms(terms: super::SparseVector) -> qdrant_edge::SparseVector {
 }
 
 fn engine_point(point: Point) -> PointStructPersisted {
-    let Point { record, dense, lexical } = point;
+    let Point { record, facets, dense, lexical } = point;
     let mut vectors = HashMap::new();
     if let Some(dense) = dense {
         vectors.insert(DENSE.to_owned(), VectorPersisted::Dense(dense));
@@ -567,7 +584,7 @@ fn engine_point(point: Point) -> PointStructPersisted {
     PointStructPersisted {
         id: point_id(record.leaf),
         vector: VectorStructPersisted::Named(vectors),
-        payload: Some(Payload(payload::encode(&record))),
+        payload: Some(Payload(payload::encode(&record, facets))),
     }
 }
 
@@ -585,11 +602,12 @@ fn engine_query(request: &SearchRequest, limit: usize) -> QueryRequest {
             (NamedQuery::new(VectorInternal::Sparse(engine_terms(terms.clone())), LEXICAL), None)
         }
     };
-    let filter = (!request.without_docs.is_empty()).then(|| {
-        let docs = request.without_docs.iter().copied().map(payload::doc_key).collect();
-        let field = payload::DOC.parse().expect("one plain word is a JSON path");
-        let any = Match::Any(MatchAny { any: AnyVariants::Integers(docs) });
-        Filter::new_must_not(Condition::Field(FieldCondition::new_match(field, any)))
+    let filter = (!request.filter.is_empty()).then(|| {
+        let side = |negated| {
+            let clauses = request.filter.iter().filter(|clause| clause.negated == negated);
+            Some(clauses.map(condition).collect())
+        };
+        Filter { must: side(false), must_not: side(true), should: None, min_should: None }
     });
     QueryRequest {
         prefetches: Vec::new(),
@@ -602,6 +620,28 @@ fn engine_query(request: &SearchRequest, limit: usize) -> QueryRequest {
         with_vector: WithVector::Bool(false),
         with_payload: WithPayloadInterface::Bool(true),
     }
+}
+
+/// The test of a clause.
+fn condition(clause: &Clause) -> Condition {
+    let matches =
+        |field, any| FieldCondition::new_match(path_of(field), Match::Any(MatchAny { any }));
+    Condition::Field(match &clause.test {
+        Test::Docs(docs) => {
+            let keys = docs.iter().copied().map(payload::doc_key).collect();
+            matches(payload::DOC, AnyVariants::Integers(keys))
+        }
+        Test::Facet(facet, words) => {
+            let words = words.iter().map(|word| word.as_str().into()).collect();
+            matches(payload::facet_field(*facet), AnyVariants::Strings(words))
+        }
+        Test::Updated { from, to } => {
+            // Exact up to 2^53 seconds from 1970, beyond any date that is read.
+            let float = |seconds: i64| (seconds as f64).into();
+            let range = Range { gte: from.map(float), lt: to.map(float), gt: None, lte: None };
+            FieldCondition::new_range(path_of(payload::UPDATED_AT), range)
+        }
+    })
 }
 
 #[cfg(test)]

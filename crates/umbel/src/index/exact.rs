@@ -2,9 +2,12 @@
 //!
 //! Invariant: a search looks at every leaf, and nothing is kept but the leaves, so nothing can be out of date.
 
-use super::{Index, IndexError, IndexInfo, Leg, Point, Scored, SearchRequest, SparseVector};
+use super::{
+    Clause, Index, IndexError, IndexInfo, Kept, Leg, Point, Scored, SearchRequest, SparseVector,
+    Test,
+};
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use umbel_core::hit::LeafRecord;
 use umbel_core::id::LeafId;
@@ -55,7 +58,6 @@ impl Index for ExactIndex {
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Scored>, IndexError> {
         check_leg(self.dimension, &request.leg)?;
         let points = self.read();
-        let without: BTreeSet<_> = request.without_docs.iter().collect();
         let score: Box<dyn Fn(&Point) -> Option<f32> + Send> = match &request.leg {
             Leg::Dense(query) => Box::new(|point| Some(cosine(query, point.dense.as_deref()?))),
             Leg::Lexical(query) => {
@@ -65,7 +67,7 @@ impl Index for ExactIndex {
         };
         let found = points
             .values()
-            .filter(|point| !without.contains(&point.record.doc))
+            .filter(|point| request.filter.iter().all(|clause| holds(clause, point)))
             .filter_map(|point| Some((score(point)?, &point.record)))
             .collect();
         Ok(rank(found, request.limit)
@@ -74,9 +76,11 @@ impl Index for ExactIndex {
             .collect())
     }
 
-    async fn fetch(&self, leaves: &[LeafId]) -> Result<Vec<Option<LeafRecord>>, IndexError> {
+    async fn fetch(&self, leaves: &[LeafId]) -> Result<Vec<Option<Kept>>, IndexError> {
         let points = self.read();
-        Ok(leaves.iter().map(|leaf| points.get(leaf).map(|point| point.record.clone())).collect())
+        let kept =
+            |point: &Point| Kept { record: point.record.clone(), facets: point.facets.clone() };
+        Ok(leaves.iter().map(|leaf| points.get(leaf).map(kept)).collect())
     }
 
     async fn flush(&self) -> Result<(), IndexError> {
@@ -86,6 +90,19 @@ impl Index for ExactIndex {
     async fn optimize(&self) -> Result<(), IndexError> {
         Ok(())
     }
+}
+
+/// Whether a condition holds for a leaf.
+fn holds(clause: &Clause, point: &Point) -> bool {
+    let holds = match &clause.test {
+        Test::Docs(docs) => docs.contains(&point.record.doc),
+        Test::Facet(facet, any) => point.facets.words(*facet).iter().any(|word| any.contains(word)),
+        Test::Updated { from, to } => point
+            .facets
+            .updated_at
+            .is_some_and(|at| from.is_none_or(|from| from <= at) && to.is_none_or(|to| at < to)),
+    };
+    holds != clause.negated
 }
 
 /// The best `limit`, best first, ties by leaf id, without those whose score is not a number.

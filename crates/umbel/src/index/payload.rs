@@ -1,8 +1,9 @@
-//! `LeafRecord` ↔ the JSON payload of a Qdrant point, one layout for the embedded index and for a cluster.
+//! What is kept of a leaf ↔ the JSON payload of a Qdrant point, one layout for the embedded index and for a cluster.
 //!
-//! Invariant: `decode(id, encode(record)) == record`; every field is a plain JSON number, string or list of numbers, so any
-//! Qdrant client can read and filter it.
+//! Invariant: `decode(id, encode(kept)) == kept`; every field is a plain JSON number, string or list of them, so any Qdrant
+//! client can read and filter it.
 
+use super::{Facet, Facets, Kept};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use umbel_core::hit::{Ancestor, LeafRecord};
@@ -11,6 +12,23 @@ use umbel_core::span::Span;
 
 /// The field that names the document: the one that filters and deletes look at.
 pub(super) const DOC: &str = "doc";
+
+/// The field that holds a document's date.
+pub(super) const UPDATED_AT: &str = "updated_at";
+
+/// The fields of words that filters look at.
+pub(super) const FACETS: [Facet; 4] =
+    [Facet::Source, Facet::Connector, Facet::Language, Facet::Label];
+
+/// The field of a facet.
+pub(super) fn facet_field(facet: Facet) -> &'static str {
+    match facet {
+        Facet::Source => "source",
+        Facet::Connector => "connector",
+        Facet::Language => "language",
+        Facet::Label => "labels",
+    }
+}
 
 /// The payload of a point; the leaf itself is the point's id.
 #[derive(Serialize, Deserialize)]
@@ -28,6 +46,17 @@ struct Payload {
     children: Vec<u32>,
     /// Written as Qdrant writes ids: a UUID.
     cluster: String,
+    // Points of a store of format 1 have none of these.
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    connector: String,
+    #[serde(default)]
+    language: String,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    updated_at: Option<i64>,
 }
 
 /// Why a payload is not that of a leaf.
@@ -49,8 +78,14 @@ pub(super) fn doc_key(doc: DocId) -> i64 {
 }
 
 /// What is stored beside the vectors of this leaf.
-pub(super) fn encode(record: &LeafRecord) -> Map<String, Value> {
+pub(super) fn encode(record: &LeafRecord, facets: Facets) -> Map<String, Value> {
+    let Facets { source, connector, language, labels, updated_at } = facets;
     let payload = Payload {
+        source,
+        connector,
+        language,
+        labels,
+        updated_at,
         doc: doc_key(record.doc),
         start: record.span.start,
         end: record.span.end,
@@ -68,9 +103,11 @@ pub(super) fn encode(record: &LeafRecord) -> Map<String, Value> {
 }
 
 /// The leaf whose point has this id and payload.
-pub(super) fn decode(leaf: LeafId, fields: Map<String, Value>) -> Result<LeafRecord, PayloadError> {
+pub(super) fn decode(leaf: LeafId, fields: Map<String, Value>) -> Result<Kept, PayloadError> {
     let payload: Payload = serde_json::from_value(Value::Object(fields))?;
-    let Payload { doc, start, end, ordinal, tokens, node, ancestors, children, cluster } = payload;
+    let Payload { doc, start, end, ordinal, tokens, node, ancestors, children, cluster, .. } =
+        payload;
+    let Payload { source, connector, language, labels, updated_at, .. } = payload;
     if start > end {
         return Err(PayloadError::Span { start, end });
     }
@@ -82,7 +119,7 @@ pub(super) fn decode(leaf: LeafId, fields: Map<String, Value>) -> Result<LeafRec
     }
     let cluster: ClusterId =
         cluster.replace('-', "").parse().map_err(|_| PayloadError::Cluster(cluster))?;
-    Ok(LeafRecord {
+    let record = LeafRecord {
         leaf,
         doc: DocId(doc.cast_unsigned()),
         span: Span::new(start, end),
@@ -95,7 +132,9 @@ pub(super) fn decode(leaf: LeafId, fields: Map<String, Value>) -> Result<LeafRec
             .map(|(node, children)| Ancestor { node, children })
             .collect(),
         cluster,
-    })
+    };
+    let facets = Facets { source, connector, language, labels, updated_at };
+    Ok(Kept { record, facets })
 }
 
 /// 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
@@ -125,9 +164,22 @@ mod tests {
         }
     }
 
+    fn facets() -> Facets {
+        Facets {
+            source: "docs".to_owned(),
+            connector: "wiki".to_owned(),
+            language: "en".to_owned(),
+            labels: vec!["hr".to_owned(), "staff".to_owned()],
+            updated_at: Some(-1),
+        }
+    }
+
     #[test]
-    fn a_record_comes_back() {
-        assert_eq!(decode(LeafId([7; 16]), encode(&record())).unwrap(), record());
+    fn what_is_kept_comes_back() {
+        for facets in [facets(), Facets::default()] {
+            let kept = Kept { record: record(), facets: facets.clone() };
+            assert_eq!(decode(LeafId([7; 16]), encode(&record(), facets)).unwrap(), kept);
+        }
     }
 
     #[test]
@@ -135,8 +187,9 @@ mod tests {
         let wanted = json!({
             "doc": -1, "start": 3, "end": 90, "ordinal": 1, "tokens": 20, "node": 9, "ancestors": [4, 0], "children": [2, 5],
             "cluster": "00112233-4455-6677-8899-aabbccddeeff",
+            "source": "docs", "connector": "wiki", "language": "en", "labels": ["hr", "staff"], "updated_at": -1,
         });
-        assert_eq!(Value::Object(encode(&record())), wanted);
+        assert_eq!(Value::Object(encode(&record(), facets())), wanted);
     }
 
     #[test]
@@ -147,8 +200,9 @@ mod tests {
             ("children", json!([1])),
             ("cluster", json!("é")),
             ("node", json!(-1)),
+            ("labels", json!("staff")),
         ] {
-            let mut fields = encode(&record());
+            let mut fields = encode(&record(), facets());
             fields.insert(field.to_owned(), value);
             assert!(decode(LeafId([7; 16]), fields).is_err(), "{field}");
         }

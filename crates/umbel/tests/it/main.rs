@@ -4,6 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod cases;
+mod change;
+#[cfg(all(feature = "html", feature = "pdf", feature = "office"))]
+mod fuzz;
 mod golden;
 mod packing;
 mod support;

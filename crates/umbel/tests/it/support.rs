@@ -10,14 +10,16 @@ use umbel::core::span::{Span, slice};
 use umbel::core::trace::{AssembleConfig, Trace, assemble};
 use umbel::core::{expand::Expansion, merge::MergeConfig, pack::Context, pack::PackConfig};
 use umbel::engine::ingest::{leaf_ids, leaf_records};
-use umbel::read;
+use umbel::read::{Draft, document};
 use umbel::tokens::O200k;
 
 /// A Markdown document under `file.md`, with settings.
 pub(crate) fn read_with(text: &str, sets: &[&str], limit: Option<&dyn EmbedLimit>) -> Document {
     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
     let config = Config::load(None, &[], &sets).unwrap();
-    read::document(text.to_owned(), "file", Format::Markdown, &config, &O200k::new(), limit)
+    let draft = Draft::of_text(text.to_owned(), Format::Markdown);
+    let title = draft.front_matter.title.clone();
+    document(draft, title, "file", &config, &O200k::new(), limit)
 }
 
 /// A Markdown document under `file.md`, with the defaults.

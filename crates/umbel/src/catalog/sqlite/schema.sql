@@ -11,10 +11,15 @@ INSERT INTO state (id) VALUES (1);
 
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
--- `root` is the path's bytes: a folder's name need not be Unicode.
-CREATE TABLE sources (name TEXT PRIMARY KEY, root BLOB NOT NULL) STRICT, WITHOUT ROWID;
+-- `root` is the path's bytes: a folder's name need not be Unicode. `rules` is TOML.
+CREATE TABLE sources (
+    name TEXT PRIMARY KEY,
+    root BLOB NOT NULL,
+    rules TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
 
--- What `list` reads. AUTOINCREMENT: an id is never used again.
+-- What `list` reads. AUTOINCREMENT: an id is never used again. `updated_at` is in seconds since 1970 in UTC, `labels` a JSON
+-- array. The columns from `title` on are as a migration can add them: last, and with a default where they are not null.
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     source TEXT NOT NULL REFERENCES sources (name),
@@ -23,6 +28,13 @@ CREATE TABLE documents (
     fingerprint BLOB NOT NULL,
     leaves INTEGER NOT NULL,
     indexed INTEGER NOT NULL DEFAULT 0,
+    title TEXT NOT NULL DEFAULT '',
+    connector TEXT,
+    url TEXT,
+    updated_at INTEGER,
+    updated_from TEXT CHECK ((updated_from IS NULL) = (updated_at IS NULL)),
+    labels TEXT NOT NULL DEFAULT '[]',
+    language TEXT,
     UNIQUE (source, path)
 ) STRICT;
 CREATE INDEX documents_path ON documents (path, source);
@@ -70,7 +82,7 @@ FROM documents d;
 
 -- What is left are long names that two documents share, as of sources `a` and `a/b`: an empty part keeps them apart.
 CREATE VIEW entries AS
-SELECT id, source, path, fingerprint, leaves, indexed,
+SELECT id, source, path, fingerprint, leaves, indexed, title, connector, url, updated_at, updated_from, labels, language,
     CASE
         WHEN NOT goes_by_long_name THEN path
         WHEN NOT EXISTS (

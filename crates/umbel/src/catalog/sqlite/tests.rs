@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::catalog::conformance::{self, new_document};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
+use umbel_core::document::Document;
 
 /// The result of a future that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -43,7 +44,7 @@ fn in_memory() -> impl AsyncFn(&str) -> Arc<dyn Catalog> {
 
 /// A change that puts documents of the source `a`, given as (path, text).
 fn put_all(documents: &[(&str, &str)]) -> Change {
-    let sources = vec![Source { name: "a".to_owned(), root: "/a".into() }];
+    let sources = vec![Source { name: "a".to_owned(), root: "/a".into(), rules: String::new() }];
     let put = documents.iter().map(|(path, text)| new_document("a", path, text)).collect();
     Change { sources, put, ..Change::default() }
 }
@@ -127,25 +128,242 @@ fn another_format_is_named() {
     }
 }
 
-#[test]
-fn an_old_catalog_opens() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("it.db");
+/// A file of format 1 in this folder.
+fn format_1(folder: &Path) -> PathBuf {
+    let path = folder.join("it.db");
     Connection::open(&path).unwrap().execute_batch(include_str!("format_1.sql")).unwrap();
-    let catalog = SqliteCatalog::open(&path).unwrap();
+    path
+}
+
+/// All that `format_1.sql` holds is here, in the newest format.
+fn check_format_1(catalog: &SqliteCatalog) {
     let info = now(catalog.describe()).unwrap();
-    assert_eq!((info.generation, info.documents, info.leaves, info.pending), (3, 1, 2, 1));
+    assert_eq!((info.generation, info.documents, info.leaves, info.pending), (4, 1, 2, 2));
     assert_eq!(info.settings["model"], "m");
     assert_eq!(
         now(catalog.sources()).unwrap(),
-        [Source { name: "docs".to_owned(), root: "/data".into() }]
+        [Source { name: "docs".to_owned(), root: "/data".into(), rules: String::new() }]
+    );
+    let document = conformance::sample("\u{feff}# Ä\n\none two\r\n");
+    let listed = now(catalog.list()).unwrap();
+    assert_eq!(
+        listed,
+        [DocumentEntry {
+            id: DocId(7),
+            source: "docs".to_owned(),
+            path: "a.md".to_owned(),
+            name: "a.md".to_owned(),
+            title: document.title.clone(),
+            metadata: Metadata::default(),
+            fingerprint: [5; 32],
+            leaves: 2,
+            indexed: false,
+        }]
     );
     let stored = now(catalog.load(&[DocId(7)])).unwrap().pop().flatten().unwrap();
-    assert_eq!(stored.document, conformance::sample("\u{feff}# Ä\n\none two\r\n"));
+    assert_eq!(stored.entry, listed[0]);
+    assert_eq!(stored.document, Document { anchors: Vec::new(), ..document });
     assert_eq!(stored.leaf_ids, [LeafId([1; 16]), LeafId([2; 16])]);
-    assert_eq!((stored.entry.fingerprint, stored.entry.indexed), ([5; 32], true));
-    assert_eq!(now(catalog.pending(9)).unwrap().deletes, [LeafId([3; 16])]);
+    let pending = Pending { documents: vec![DocId(7)], deletes: vec![LeafId([3; 16])] };
+    assert_eq!(now(catalog.pending(9)).unwrap(), pending);
     assert_eq!(now(catalog.cached("m", &[[4; 32]])).unwrap(), [Some(vec![1.0, -2.0])]);
+}
+
+/// The file has format 1, and nothing was changed in it.
+fn check_is_format_1(path: &Path) {
+    let error = SqliteCatalog::open_read_only(path).unwrap_err();
+    assert!(
+        matches!(error, CatalogError::Outdated { found: 1, newest: FORMAT_VERSION, .. }),
+        "{error:?}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let sample = Connection::open(format_1(folder.path())).unwrap();
+    let found = Connection::open(path).unwrap();
+    assert_eq!(schema(&found), schema(&sample));
+    let state = |connection: &Connection| -> (i64, i64) {
+        let sql = "SELECT generation, not_indexed FROM state";
+        connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    assert_eq!(state(&found), state(&sample));
+}
+
+/// Everything that is defined in a database, by name, without blanks.
+fn schema(connection: &Connection) -> BTreeMap<String, String> {
+    let mut all = connection.prepare("SELECT name, coalesce(sql, '') FROM sqlite_schema").unwrap();
+    let row = |row: &Row<'_>| {
+        let sql: String = row.get(1)?;
+        Ok((row.get(0)?, sql.chars().filter(|char| !char.is_whitespace()).collect()))
+    };
+    all.query_map([], row).unwrap().collect::<rusqlite::Result<_>>().unwrap()
+}
+
+#[test]
+fn a_catalog_of_format_1_is_migrated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format_1(folder.path());
+    check_is_format_1(&path);
+    for _ in 0..2 {
+        check_format_1(&SqliteCatalog::open(&path).unwrap());
+        check_format_1(&SqliteCatalog::open_read_only(&path).unwrap());
+    }
+    let catalog = SqliteCatalog::open(&path).unwrap();
+    let new = put_all(&[("b.md", "one\n")]);
+    now(catalog.commit(new)).unwrap();
+    assert_eq!(now(catalog.describe()).unwrap().documents, 2);
+}
+
+#[test]
+fn a_migrated_catalog_has_the_schema_of_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format_1(folder.path());
+    let migrated = SqliteCatalog::open(&path).unwrap();
+    let new = SqliteCatalog::in_memory().unwrap();
+    assert_eq!(schema(&lock(&migrated.writer)), schema(&lock(&new.writer)));
+}
+
+#[test]
+fn a_migration_that_is_killed_leaves_the_old_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format_1(folder.path());
+    let mut connection = Connection::open(&path).unwrap();
+    prepare_writer(&connection).unwrap();
+    connection.pragma_update(None, "cache_size", 1).unwrap();
+    let transaction = connection.transaction().unwrap();
+    migrate::apply(&transaction).unwrap();
+    assert_eq!(migrate::format(&transaction).unwrap(), FORMAT_VERSION);
+    // What a kill leaves behind is what is on the disk now.
+    let left = folder.path().join("left.db");
+    fs_err::copy(&path, &left).unwrap();
+    fs_err::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
+    drop(transaction);
+    drop(connection);
+    for path in [left, path] {
+        check_is_format_1(&path);
+        check_format_1(&SqliteCatalog::open(&path).unwrap());
+    }
+}
+
+#[test]
+fn a_migration_that_fails_leaves_the_old_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format_1(folder.path());
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("DROP VIEW entries").unwrap();
+    let before = schema(&connection);
+    let error = SqliteCatalog::open(&path).unwrap_err();
+    assert!(matches!(error, CatalogError::Database { .. }), "{error:?}");
+    assert_eq!(migrate::format(&connection).unwrap(), 1);
+    assert_eq!(schema(&connection), before);
+}
+
+#[test]
+fn a_damaged_document_is_migrated_without_a_title() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format_1(folder.path());
+    let damage = "UPDATE contents SET shape = x'01ff'";
+    Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+    let catalog = SqliteCatalog::open(&path).unwrap();
+    assert_eq!(now(catalog.list()).unwrap()[0].title, "");
+    let error = now(catalog.load(&[DocId(7)])).unwrap_err();
+    assert!(matches!(error, CatalogError::Corrupt { .. }), "{error:?}");
+}
+
+#[test]
+fn every_format_that_opens_has_a_way_to_the_newest() {
+    let from: Vec<i64> = migrate::MIGRATIONS.iter().map(|&(from, _)| from).collect();
+    assert_eq!(from, (OLDEST_READABLE..FORMAT_VERSION).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_catalog_of_format_2_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    Connection::open(&path).unwrap().execute_batch(include_str!("format_2.sql")).unwrap();
+    assert_eq!(
+        schema(&Connection::open(&path).unwrap()),
+        schema(&lock(&SqliteCatalog::in_memory().unwrap().writer)),
+        "the schema changed: raise FORMAT_VERSION, and write a migration"
+    );
+    for catalog in [SqliteCatalog::open_read_only(&path), SqliteCatalog::open(&path)] {
+        let catalog = catalog.unwrap();
+        let info = now(catalog.describe()).unwrap();
+        assert_eq!((info.generation, info.documents, info.leaves, info.pending), (3, 2, 2, 2));
+        assert_eq!(info.settings["model"], "m");
+        let rules = "connector = \"wiki\"\n".to_owned();
+        assert_eq!(
+            now(catalog.sources()).unwrap(),
+            [Source { name: "docs".to_owned(), root: "/data".into(), rules }]
+        );
+        let document = conformance::sample("\u{feff}# Ä\n\none two\r\n");
+        let metadata = Metadata {
+            connector: Some("wiki".to_owned()),
+            url: Some("https://example.org/a".to_owned()),
+            updated: Some(Updated { at: 1_714_521_600, from: DateSource::FrontMatter }),
+            labels: ["a b", "ä"].map(ToOwned::to_owned).into(),
+            language: Some("en".to_owned()),
+        };
+        let stored = now(catalog.load(&[DocId(7)])).unwrap().pop().flatten().unwrap();
+        assert_eq!((&stored.entry.title, &stored.entry.metadata), (&document.title, &metadata));
+        assert_eq!((stored.entry.fingerprint, stored.entry.indexed), ([5; 32], true));
+        assert_eq!(stored.document, document);
+        assert_eq!(stored.leaf_ids, [LeafId([1; 16]), LeafId([2; 16])]);
+        let stored = now(catalog.load(&[DocId(9)])).unwrap().pop().flatten().unwrap();
+        assert_eq!(stored.document, conformance::sample(""));
+        assert_eq!((stored.entry.path.as_str(), stored.entry.title.as_str()), ("b.md", ""));
+        assert_eq!((stored.entry.metadata, stored.entry.indexed), (Metadata::default(), false));
+        let pending = Pending { documents: vec![DocId(9)], deletes: vec![LeafId([3; 16])] };
+        assert_eq!(now(catalog.pending(9)).unwrap(), pending);
+        assert_eq!(now(catalog.cached("m", &[[4; 32]])).unwrap(), [Some(vec![1.0, -2.0])]);
+    }
+}
+
+#[test]
+fn damaged_metadata_are_corrupt() {
+    for damage in ["labels = '[1]'", "labels = ''", "updated_at = 1, updated_from = 'rumour'"] {
+        let catalog = SqliteCatalog::in_memory().unwrap();
+        now(catalog.commit(put_all(&[("a.md", "one\n")]))).unwrap();
+        lock(&catalog.writer).execute(&format!("UPDATE documents SET {damage}"), []).unwrap();
+        let error = now(catalog.list()).unwrap_err();
+        assert!(matches!(error, CatalogError::Corrupt { .. }), "{damage}: {error:?}");
+    }
+}
+
+#[test]
+fn compacting_gives_space_back_also_beside_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    let catalog = SqliteCatalog::open(&path).unwrap();
+    let size_bytes = || fs_err::metadata(&path).unwrap().len();
+    let big = "text ".repeat(20_000);
+    now(catalog.commit(put_all(&[("a.md", "one\n")]))).unwrap();
+    now(catalog.compact()).unwrap();
+    let small = size_bytes();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                assert_eq!(texts(&SqliteCatalog::open_read_only(&path).unwrap())["a.md"], "one\n");
+            }
+        });
+        for _ in 0..10 {
+            let ids = now(catalog.commit(put_all(&[("b.md", &big)]))).unwrap();
+            now(catalog.compact()).unwrap();
+            now(catalog.commit(Change { remove: ids, ..Change::default() })).unwrap();
+            now(catalog.compact()).unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let ids = now(catalog.commit(put_all(&[("b.md", &big)]))).unwrap();
+    now(catalog.compact()).unwrap();
+    assert!(size_bytes() > small + 100_000);
+    now(catalog.commit(Change { remove: ids, ..Change::default() })).unwrap();
+    now(catalog.compact()).unwrap();
+    assert_eq!(size_bytes(), small);
+    assert!(log_is_empty(&path));
+    let reader = SqliteCatalog::open_read_only(&path).unwrap();
+    for error in [now(reader.compact()), now(reader.prune("m", &BTreeSet::new())).map(drop)] {
+        assert!(matches!(error, Err(CatalogError::Unwritable { .. })), "{error:?}");
+    }
 }
 
 #[test]
@@ -157,6 +375,11 @@ fn damaged_contents_are_corrupt() {
         lock(&catalog.writer).execute(&format!("UPDATE contents SET {damage}"), []).unwrap();
         let error = now(catalog.load(&ids)).unwrap_err();
         assert!(matches!(error, CatalogError::Corrupt { .. }), "{damage}: {error:?}");
+        match now(catalog.texts(&ids)) {
+            Ok(texts) => assert_eq!(texts[0].as_ref().unwrap().0.id, ids[0], "{damage}"),
+            Err(CatalogError::Corrupt { .. }) => assert!(damage.contains("ff")),
+            Err(error) => panic!("{damage}: {error:?}"),
+        }
     }
 }
 

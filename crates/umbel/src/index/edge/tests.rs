@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::index::SparseVector;
-use crate::index::conformance::{self, DIMENSION, Random, assert_agrees, leaf, point};
+use crate::index::conformance::{self, DIMENSION, Random, assert_agrees, kept, leaf, point};
 use crate::index::exact::ExactIndex;
 use futures_lite::future::block_on;
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ fn it_opens_again_with_what_it_held() {
     drop(index);
     let index = open(folder.path());
     assert_eq!(block_on(index.describe()).unwrap().points, 50);
-    assert_eq!(block_on(index.fetch(&[leaf(7)])).unwrap(), [Some(point(7, 1, &[]).record)]);
+    assert_eq!(block_on(index.fetch(&[leaf(7)])).unwrap(), [Some(kept(&point(7, 1, &[])))]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn the_log_stays_short() {
     // The numbers go on behind what is left of the log: a write with an older number would be dropped.
     let index = open(folder.path());
     block_on(index.upsert(vec![point(7, 9, &[1])])).unwrap();
-    assert_eq!(block_on(index.fetch(&[leaf(7)])).unwrap(), [Some(point(7, 9, &[]).record)]);
+    assert_eq!(block_on(index.fetch(&[leaf(7)])).unwrap(), [Some(kept(&point(7, 9, &[])))]);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn searches_run_beside_a_writer() {
                         block_on(index.search(&SearchRequest {
                             leg,
                             limit: 10,
-                            without_docs: Vec::new(),
+                            filter: Vec::new(),
                         }))
                         .unwrap();
                     }
@@ -215,11 +215,11 @@ fn use_damaged(index: &EdgeIndex, place: &str) -> String {
     let legs =
         [Leg::Dense(point(1, 0, &[]).dense.unwrap()), Leg::Lexical(point(0, 0, &[5]).lexical)];
     let found = legs.map(|leg| {
-        let request = SearchRequest { leg, limit: 300, without_docs: vec![DocId(2)] };
+        let request = SearchRequest { leg, limit: 300, filter: without(2) };
         block_on(index.search(&request)).map(|hits| hits.len()).map_err(said)
     });
     let new = point(1, 77, &[5]);
-    let wanted = [Some(new.record.clone())];
+    let wanted = [Some(kept(&new))];
     let stored = block_on(index.upsert(vec![new]));
     let fetched = stored.and_then(|()| block_on(index.fetch(&[leaf(1)])));
     assert!(
@@ -227,6 +227,11 @@ fn use_damaged(index: &EdgeIndex, place: &str) -> String {
         "{place}: a write was lost"
     );
     format!("opens, finds {found:?}, writes {:?}", fetched.map(|_| ()).map_err(said))
+}
+
+/// Every document but this one.
+fn without(doc: u64) -> Vec<Clause> {
+    vec![Clause { test: Test::Docs(vec![DocId(doc)]), negated: true }]
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -385,7 +390,7 @@ fn what_was_flushed_outlives_a_kill() {
     for n in 0..20 {
         let lexical = SparseVector { values: vec![1.0; 3], indices: random.terms(3) };
         for leg in [Leg::Dense(random.direction()), Leg::Lexical(lexical)] {
-            let request = SearchRequest { leg, limit: 50, without_docs: vec![DocId(n)] };
+            let request = SearchRequest { leg, limit: 50, filter: without(n) };
             block_on(assert_agrees(
                 &index,
                 &model,
@@ -403,11 +408,10 @@ fn check_flushed(index: &EdgeIndex, model: &ExactIndex, next: &Step, place: &str
     let before = block_on(model.fetch(&leaves)).unwrap();
     let touched = next.leaves();
     for (idx, leaf) in leaves.iter().enumerate() {
-        let new =
-            next.upserts.iter().map(|point| &point.record).find(|record| record.leaf == *leaf);
+        let new = next.upserts.iter().map(kept).find(|kept| kept.record.leaf == *leaf);
         let fits = match &fetched[idx] {
             None => before[idx].is_none() || touched.contains(leaf),
-            some => *some == before[idx] || some.as_ref() == new,
+            some => *some == before[idx] || *some == new,
         };
         assert!(fits, "{place}: {leaf} is {:?}, was {:?}", fetched[idx], before[idx]);
     }
@@ -416,7 +420,7 @@ fn check_flushed(index: &EdgeIndex, model: &ExactIndex, next: &Step, place: &str
     let request = SearchRequest {
         leg: Leg::Dense(Random(7).direction()),
         limit: usize::MAX,
-        without_docs: Vec::new(),
+        filter: Vec::new(),
     };
     let untouched = |index: &dyn Index| -> Vec<(LeafId, f32)> {
         let hits = block_on(index.search(&request)).unwrap();

@@ -1,0 +1,130 @@
+//! `check`, `stats` and `compact`: broken promises are found and repaired, and numbers are those of the store.
+
+use super::cli::{Place, list, number, old_store, text};
+
+fn place() -> Place {
+    Place::indexed(&[
+        (
+            "a.md",
+            "# A\n\n## One\n\nThe pelican sleeps.\n\n### Sub\n\nIt dreams.\n\n## Two\n\nThe heron wakes.\n",
+        ),
+        ("b.md", "---\ntitle: Bee\n---\nOne paragraph.\n"),
+    ])
+}
+
+/// Runs SQL on the catalog of the store.
+fn tamper(place: &Place, sql: &str) {
+    let catalog = place.path().join(".umbel/catalog.sqlite");
+    let connection = rusqlite::Connection::open(catalog).unwrap();
+    connection.execute_batch(sql).unwrap();
+}
+
+fn texts(found: &serde_json::Value) -> Vec<&str> {
+    list(found, "/context/passages").iter().map(|passage| text(passage, "/text")).collect()
+}
+
+#[test]
+fn a_broken_tree_is_found_and_made_anew() {
+    let place = place();
+    place.run(&["check"]).succeeds();
+    let before = place.run(&["search", "pelican", "--json"]).succeeds().json();
+    // The text changes under the tree, and so do the spans of its words.
+    tamper(&place, "UPDATE contents SET text = replace(text, 'The pelican', 'A  pelican ')");
+    let broken = place.run(&["check"]).code(1);
+    assert!(broken.stdout().contains("a.md"), "{}", broken.stdout());
+    let repaired = place.run(&["check", "--repair"]).succeeds();
+    assert!(repaired.stdout().contains("0 violations"), "{}", repaired.stdout());
+    place.run(&["check"]).succeeds();
+    // The file still holds the old text.
+    place.run(&["index", "docs", "--lexical", "--rebuild"]).succeeds();
+    let after = place.run(&["search", "pelican", "--json"]).succeeds().json();
+    assert_eq!(texts(&after), texts(&before));
+}
+
+#[test]
+fn a_tree_that_does_not_decode_is_made_anew_of_its_text() {
+    let place = place();
+    let before = place.run(&["search", "pelican", "--json"]).succeeds().json();
+    tamper(&place, "UPDATE contents SET shape = x'02ff' WHERE text LIKE '%pelican%'");
+    place.run(&["check"]).code(1);
+    place.run(&["check", "--repair"]).succeeds();
+    let after = place.run(&["search", "pelican", "--json"]).succeeds().json();
+    assert_eq!(texts(&after), texts(&before));
+    // The next run reads the file again, for what the text alone does not tell.
+    let report = place.run(&["index", "docs", "--lexical", "--json"]).succeeds().json();
+    assert_eq!((number(&report, "/updated"), number(&report, "/unchanged")), (1, 1));
+}
+
+#[test]
+fn an_index_that_does_not_agree_is_made_anew() {
+    let place = place();
+    tamper(&place, "UPDATE documents SET labels = '[\"staff\"]' WHERE path = 'a.md'");
+    place.run(&["check"]).code(1);
+    let ran = place.run(&["check", "--repair", "--json"]).succeeds().json();
+    assert!(number(&ran, "/repaired/index/missing") > 0, "{ran}");
+    place.run(&["search", "pelican", "--filter", "label=staff"]).succeeds();
+}
+
+#[test]
+fn a_repair_cuts_leaves_as_they_were_cut() {
+    let place = Place::new();
+    let page = format!("# A\n\n{}", "A sentence of a few words. ".repeat(60));
+    place.write("docs/a.md", page);
+    place.run(&["index", "docs", "--lexical", "--set", "leaf.target=60"]).succeeds();
+    let leaves = || number(&place.run(&["stats", "--json"]).succeeds().json(), "/leaves");
+    let before = leaves();
+    tamper(&place, "UPDATE contents SET text = replace(text, 'few words', 'few wordz')");
+    place.run(&["check"]).code(1);
+    place.run(&["check", "--repair"]).succeeds();
+    assert_eq!(leaves(), before);
+}
+
+#[test]
+fn stats_tell_levels_depths_and_whole_sections() {
+    let place = place();
+    let stats = place.run(&["stats", "--json"]).succeeds().json();
+    assert_eq!((number(&stats, "/documents"), number(&stats, "/leaves")), (2, 3));
+    assert_eq!(number(&stats, "/level_tokens/leaf/nodes"), 3);
+    assert_eq!(stats.pointer("/whole_sections_share").unwrap(), 1.0);
+    assert_eq!((number(&stats, "/tree_depth/1"), number(&stats, "/tree_depth/2")), (1, 1));
+    let printed = place.run(&["stats"]).succeeds().stdout();
+    assert!(printed.contains("top-level sections that are one leaf: 100.0 %"), "{printed}");
+}
+
+#[test]
+fn a_sample_shows_merged_leaves_and_the_same_ones_again() {
+    let place = place();
+    let sample = place.run(&["stats", "--sample", "5", "--json"]).succeeds().json();
+    let rows = list(&sample, "/sample");
+    assert_eq!(rows.len(), 1);
+    assert_eq!(text(&rows[0], "/text"), "## One\n\nThe pelican sleeps.\n\n### Sub\n\nIt dreams.");
+    let again = place.run(&["stats", "--sample", "5", "--json"]).succeeds().json();
+    assert_eq!(sample, again);
+    place.run(&["stats", "--seed", "5"]).code(2);
+}
+
+#[test]
+fn compaction_changes_no_answer() {
+    let place = place();
+    fs_err::remove_file(place.path().join("docs/b.md")).unwrap();
+    place.run(&["index", "docs", "--lexical"]).succeeds();
+    let before = place.run(&["search", "pelican", "--json"]).succeeds().json();
+    place.run(&["compact"]).succeeds();
+    let after = place.run(&["search", "pelican", "--json"]).succeeds().json();
+    assert_eq!(
+        after.pointer("/context/passages/0/text"),
+        before.pointer("/context/passages/0/text")
+    );
+    place.run(&["check"]).succeeds();
+}
+
+#[test]
+fn a_store_of_each_format_still_opens() {
+    for name in ["format_1", "format_2"] {
+        let place = old_store(name);
+        let found = place.run(&["search", "how are refunds paid", "--json"]).succeeds().json();
+        assert!(text(&found, "/context/passages/0/text").contains("refund"), "{found}");
+        place.run(&["check"]).succeeds();
+        assert_eq!(number(&place.run(&["stats", "--json"]).succeeds().json(), "/documents"), 3);
+    }
+}

@@ -1,0 +1,6 @@
+//! Whole texts through outline, offsets, leaves and check.
+
+mod commonmark;
+mod cuts;
+mod flavours;
+mod support;

@@ -1,0 +1,7 @@
+#![no_main]
+
+#[path = "../targets.rs"]
+#[expect(dead_code, reason = "each program runs one target")]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(init: targets::quiet(), |data: &[u8]| targets::words(data));

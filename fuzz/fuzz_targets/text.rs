@@ -4,4 +4,4 @@
 #[expect(dead_code, reason = "each program runs one target")]
 mod targets;
 
-libfuzzer_sys::fuzz_target!(init: targets::quiet(), |data: &[u8]| targets::text(data));
+libfuzzer_sys::fuzz_target!(init: targets::hook(), |data: &[u8]| targets::text(data));

@@ -11,28 +11,25 @@ use std::ops::Range;
 pub fn balance(
     n: usize,
     capacity: usize,
-    size: &dyn Fn(usize, usize) -> usize,
+    size: impl Fn(usize, usize) -> usize,
 ) -> Vec<Range<usize>> {
-    if n == 0 {
-        return Vec::new();
-    }
-    let fewest = from_the_end(n, capacity, size).len();
+    let fewest = from_the_end(n, capacity, &size).count();
     let items = (0..n).map(|at| size(at, at + 1));
     let largest = items.filter(|&item| item <= capacity).max().unwrap_or_default();
-    smallest_largest(n, fewest, largest, capacity, size)
+    smallest_largest(n, fewest, largest, capacity, &size)
 }
 
 /// Cuts `n` neighbours into at most `count` groups, the largest one as small as possible, earlier cuts on ties.
 pub fn balance_into(
     n: usize,
     count: usize,
-    size: &dyn Fn(usize, usize) -> usize,
+    size: impl Fn(usize, usize) -> usize,
 ) -> Vec<Range<usize>> {
     if n == 0 || count == 0 {
         return Vec::new();
     }
     let largest = (0..n).map(|at| size(at, at + 1)).max().unwrap_or_default();
-    smallest_largest(n, count, largest, size(0, n).max(largest), size)
+    smallest_largest(n, count, largest, size(0, n).max(largest), &size)
 }
 
 /// Finds by bisection the smallest capacity between `low` and `high` that needs at most `count` groups, and cuts by it.
@@ -41,37 +38,36 @@ fn smallest_largest(
     count: usize,
     mut low: usize,
     mut high: usize,
-    size: &dyn Fn(usize, usize) -> usize,
+    size: &impl Fn(usize, usize) -> usize,
 ) -> Vec<Range<usize>> {
-    while low < high {
+    // One group of all is the same whatever the capacity.
+    while low < high && count > 1 {
         let middle = low + (high - low) / 2;
-        if from_the_end(n, middle, size).len() <= count {
+        if from_the_end(n, middle, size).nth(count).is_none() {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    from_the_end(n, low, size)
+    let mut groups: Vec<_> = from_the_end(n, high, size).collect();
+    groups.reverse();
+    groups
 }
 
 /// Fills groups from the last item backwards, which makes every cut as early as the capacity allows.
 fn from_the_end(
     n: usize,
     capacity: usize,
-    size: &dyn Fn(usize, usize) -> usize,
-) -> Vec<Range<usize>> {
-    let mut groups = Vec::new();
+    size: &impl Fn(usize, usize) -> usize,
+) -> impl Iterator<Item = Range<usize>> {
     let mut end = n;
-    while end > 0 {
-        let mut start = end - 1;
+    std::iter::from_fn(move || {
+        let mut start = end.checked_sub(1)?;
         while start > 0 && size(start - 1, end) <= capacity {
             start -= 1;
         }
-        groups.push(start..end);
-        end = start;
-    }
-    groups.reverse();
-    groups
+        Some(start..std::mem::replace(&mut end, start))
+    })
 }
 
 #[cfg(test)]

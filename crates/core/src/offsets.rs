@@ -36,7 +36,13 @@ impl TokenOffsets {
         if span.is_empty() {
             return 0;
         }
-        self.first_from(span.end) - self.overlapping(span.start)
+        let (before, behind) = self.around(span);
+        behind - before
+    }
+
+    /// How many tokens end before a span that is not empty, and how many start before its end.
+    pub(crate) fn around(&self, span: Span) -> (usize, usize) {
+        (self.overlapping(span.start), self.first_from(span.end))
     }
 
     /// How many tokens the whole text has.

@@ -5,7 +5,7 @@
 use crate::catalog::DocumentEntry;
 use crate::index::{Clause, Facet, Test};
 use crate::metadata::parse_date;
-use globset::{Glob, GlobMatcher};
+use globset::{Glob, GlobSet};
 use std::fmt;
 
 /// Conditions on the documents of a search.
@@ -31,7 +31,7 @@ enum Typed {
 #[derive(Debug, Clone)]
 enum Pattern {
     Exactly(String),
-    Glob(GlobMatcher),
+    Glob(GlobSet),
 }
 
 /// What a condition looks at.
@@ -259,8 +259,9 @@ impl Pattern {
         if !value.contains(['*', '?', '[', '{']) {
             return Ok(Pattern::Exactly(value));
         }
-        match Glob::new(&value) {
-            Ok(glob) => Ok(Pattern::Glob(glob.compile_matcher())),
+        // A set says what does not compile, where a matcher of one glob panics.
+        match Glob::new(&value).and_then(|glob| GlobSet::new([glob])) {
+            Ok(glob) => Ok(Pattern::Glob(glob)),
             Err(error) => Err(FilterError::Glob { detail: error.kind().to_string(), got: value }),
         }
     }
@@ -358,5 +359,6 @@ mod tests {
         check("updated_at=2024-05-01", "=");
         check("updated_at<soon", "soon");
         check("path={a", "{a");
+        check(&format!("path={}{}", "{".repeat(300), "}".repeat(300)), "is not a glob");
     }
 }

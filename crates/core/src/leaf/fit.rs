@@ -62,16 +62,17 @@ impl<'a> Builder<'a> {
         &self,
         spans: &[Span],
         capacity: usize,
-        prefix: &dyn Fn(usize) -> usize,
-        embeds: &dyn Fn(Span, usize) -> bool,
+        prefix: impl Fn(usize) -> usize,
+        embeds: impl Fn(Span, usize) -> bool,
     ) -> Vec<Range<usize>> {
         let hull = |i: usize, j: usize| match (spans.get(i), spans.get(j.wrapping_sub(1))) {
             (Some(first), Some(last)) => first.hull(*last),
             _ => Span::default(),
         };
-        let size = |i: usize, j: usize| prefix(i) + self.ruler.size(hull(i, j));
+        let runs = self.ruler.runs(spans.iter().copied());
+        let size = |i: usize, j: usize| prefix(i) + runs.size(i, j);
         let mut fitting = Vec::new();
-        let mut waiting = balance(spans.len(), capacity, &size);
+        let mut waiting = balance(spans.len(), capacity, size);
         waiting.reverse();
         while let Some(group) = waiting.pop() {
             if group.len() == 1 || embeds(hull(group.start, group.end), group.start) {
@@ -79,7 +80,7 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let halves =
-                balance_into(group.len(), 2, &|i, j| size(group.start + i, group.start + j));
+                balance_into(group.len(), 2, |i, j| size(group.start + i, group.start + j));
             // Items inside one token have together the size of one: cut them in the middle.
             let middle = halves.first().filter(|_| halves.len() == 2);
             let middle = group.start + middle.map_or(group.len() / 2, |half| half.end);
@@ -129,9 +130,9 @@ impl<'a> Builder<'a> {
     /// How many names of the title and path, counted from the end, the embedder takes with the span: all of them, else
     /// fewer, at least the last one unless it alone takes half the limit. `None` where the span does not fit.
     pub(super) fn embeds(&self, span: Span, prefix: Option<Span>, path: &[u32]) -> Option<u32> {
-        let names = self.names(path);
+        let Some(limit) = self.limit else { return Some(self.names(path).count() as u32) };
+        let names: Vec<&str> = self.names(path).collect();
         let all = names.len() as u32;
-        let Some(limit) = self.limit else { return Some(all) };
         let fits = |names: &[&str]| {
             let text = compose(self.source.text, names, prefix.as_slice(), span);
             // A token is at least a byte, special ones aside: short texts need no count.
@@ -161,12 +162,13 @@ impl<'a> Builder<'a> {
     /// How many bytes of text the embedder surely takes under a path, so that tiny pieces need no count.
     pub(super) fn spare_bytes(&self, path: &[u32]) -> usize {
         let Some(limit) = self.limit else { return usize::MAX };
-        let least = self.least_names(&self.names(path)).join(" > ");
+        let names: Vec<&str> = self.names(path).collect();
+        let least = self.least_names(&names).join(" > ");
         limit.max_tokens().saturating_sub(limit.count_tokens(&least) + SPECIAL_TOKENS)
     }
 
     /// Title and headings of a path.
-    pub(super) fn names(&self, path: &[u32]) -> Vec<&'a str> {
+    pub(super) fn names(&self, path: &[u32]) -> impl Iterator<Item = &'a str> {
         names(self.source.title, &self.source.outline.headings, path)
     }
 
@@ -194,7 +196,7 @@ impl<'a> Builder<'a> {
 
     /// Takes a leaf as it is, and says so where headings of its path were left out.
     pub(super) fn leaf(&self, leaf: LeafDraft) -> Draft {
-        if (leaf.embedded_headings as usize) < self.names(&leaf.path).len() {
+        if (leaf.embedded_headings as usize) < self.names(&leaf.path).count() {
             self.warn("heading paths were shortened to fit the embedder".to_owned());
         }
         Draft::Leaf(leaf)

@@ -5,7 +5,6 @@
 use super::draft::{Draft, LeafDraft};
 use super::fit::Builder;
 use crate::group::balance;
-use crate::span::Span;
 use crate::tree::NodeKind;
 
 impl Builder<'_> {
@@ -27,15 +26,11 @@ impl Builder<'_> {
     }
 
     fn parts_of_run(&self, run: Vec<Draft>, level: usize, smaller: &[usize]) -> Vec<Draft> {
-        let spans: Vec<Span> = run.iter().filter_map(Draft::hull).collect();
-        let size = |i: usize, j: usize| match (spans.get(i), spans.get(j.wrapping_sub(1))) {
-            (Some(first), Some(last)) => self.ruler.size(first.hull(*last)),
-            _ => 0,
-        };
-        if run.len() < 2 || size(0, run.len()) <= level {
+        let runs = self.ruler.runs(run.iter().filter_map(Draft::hull));
+        if run.len() < 2 || runs.size(0, run.len()) <= level {
             return self.parts(run, smaller);
         }
-        let groups = balance(run.len(), level, &size);
+        let groups = balance(run.len(), level, |i, j| runs.size(i, j));
         let mut leaves = run.into_iter();
         let mut drafts = Vec::new();
         for group in groups {

@@ -111,7 +111,7 @@ impl<'a> Cutter<'_, 'a> {
                 members.iter().map(|unit| self.prefix_size(unit.prefix)).collect();
             let shown = |at: usize| shown.get(at).copied().unwrap_or_default();
             let embeds = |span: Span, at: usize| self.embeds(span, prefix(at)).is_some();
-            let groups = self.builder.groups(&spans, self.builder.capacity(), &shown, &embeds);
+            let groups = self.builder.groups(&spans, self.builder.capacity(), shown, embeds);
             for group in groups {
                 if let (Some(first), Some(last)) =
                     (spans.get(group.start), spans.get(group.end - 1))

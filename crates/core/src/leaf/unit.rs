@@ -153,6 +153,9 @@ impl<'a> Builder<'a> {
             if span.is_empty() {
                 continue;
             }
+            // Markers of a quote or list may fill lines of their own before the fence.
+            let before_code = fence.is_some_and(|fence| span.start <= fence.start);
+            let prefix = if before_code { unit.prefix } else { prefix };
             let words = Unit { span, prefix, inner: Inner::Words };
             match units.pop() {
                 Some(before) if opening(&before) => {

@@ -104,9 +104,12 @@ impl Builder<'_> {
             }
             let (members, behind) = rest.split_at(run);
             let spans: Vec<Span> = members.iter().map(|&(span, ..)| span).collect();
-            for group in self.groups(&spans, self.config.target, &|_| 0, &|span, _| {
-                self.embeds(span, None, path).is_some()
-            }) {
+            for group in self.groups(
+                &spans,
+                self.config.target,
+                |_| 0,
+                |span, _| self.embeds(span, None, path).is_some(),
+            ) {
                 let Some(members) = members.get(group) else { continue };
                 let Some(span) = members.iter().map(|&(span, ..)| span).reduce(Span::hull) else {
                     continue;

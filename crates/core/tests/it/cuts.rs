@@ -88,6 +88,25 @@ fn parts_of_code_carry_the_fence_line() {
 }
 
 #[test]
+fn a_line_of_quote_markers_before_a_fence_is_no_code() {
+    for text in [
+        "> a b c:\n>\n> ```x\n> 1 1\n> 2 2\n> 3 3\n> ```\n",
+        "> >\n> > ```x\n> > 1 1\n> > 2 2\n> > 3 3\n",
+        "- >\n  > ```\n  > 1 1\n  > 2 2\n  > 3 3\n",
+    ] {
+        for size in 3..9 {
+            let (document, _) = document(text, Format::Markdown, &target(size));
+            for leaf in &document.tree.leaves {
+                assert!(
+                    leaf.prefix.iter().all(|p| p.end <= leaf.span.start),
+                    "{leaf:?} in {text:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_list_keeps_its_introduction_where_it_fits() {
     check(
         "a b c\n\nUse one of:\n\n- 1 2 3\n- 4 5 6\n- 7 8 9\n",

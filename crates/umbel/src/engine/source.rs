@@ -114,25 +114,28 @@ pub(super) fn identify(request: &IngestRequest, known: &[Source]) -> Result<Sour
 /// The files of a source. Links are followed; one that leads back to a folder above it is reported. A store is not looked into.
 pub(super) fn walk(root: &Path, store: &Path, settings: &ReadSettings) -> Walked {
     let store = fs_err::canonicalize(store).unwrap_or_else(|_| store.to_owned());
-    let walker = WalkBuilder::new(root)
+    let mut walker = WalkBuilder::new(root);
+    walker
         .standard_filters(false)
         .hidden(!settings.hidden)
-        .git_ignore(settings.respect_ignore)
-        .git_exclude(settings.respect_ignore)
-        .parents(settings.respect_ignore)
-        .require_git(false)
-        .add_custom_ignore_filename(IGNORE_FILE)
         .follow_links(true)
         .filter_entry(move |entry| !entry.path().starts_with(&store))
-        .sort_by_file_path(Path::cmp)
-        .build();
+        .sort_by_file_path(Path::cmp);
+    if settings.respect_ignore {
+        walker
+            .git_ignore(true)
+            .git_exclude(true)
+            .parents(true)
+            .require_git(false)
+            .add_custom_ignore_filename(IGNORE_FILE);
+    }
     let mut walked = Walked::default();
     let skip = |path: &Path, reason: String, broken: bool| Skipped {
         path: relative(root, path).unwrap_or_else(|| path.to_string_lossy().into_owned()),
         reason,
         broken,
     };
-    for entry in walker {
+    for entry in walker.build() {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
@@ -221,7 +224,7 @@ mod tests {
         ];
         check(&files, &ReadSettings::default(), &["a.md", "sub/c.md"]);
         let all = ReadSettings { respect_ignore: false, ..ReadSettings::default() };
-        check(&files, &all, &["a.md", "draft/b.md", "sub/c.md"]);
+        check(&files, &all, &["a.md", "draft/b.md", "sub/c.md", "sub/secret.md"]);
         let hidden = ReadSettings { hidden: true, ..ReadSettings::default() };
         check(&files, &hidden, &[".hidden/d.md", "a.md", "sub/c.md"]);
     }

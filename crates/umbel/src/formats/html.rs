@@ -31,6 +31,9 @@ const MAX_FORMATTING: usize = 16;
 /// Elements of a page that readability is tried on; larger pages are reference works, not articles.
 const MAX_ARTICLE_ELEMENTS: usize = 60_000;
 
+/// Bytes of text, likewise: readability takes quadratic time for text full of `&`.
+const MAX_ARTICLE_BYTES: usize = 400_000;
+
 /// Readability is believed if it keeps this share of the text that is neither navigation nor link.
 const ARTICLE_SHARE: f64 = 0.6;
 
@@ -308,7 +311,6 @@ fn parse(text: &str) -> (Document, usize) {
     let sink = Shallow {
         builder: TreeBuilder::new(Document::default(), options),
         state: RefCell::new(Depth::default()),
-        text: RefCell::new(String::new()),
     };
     let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
     let queue = BufferQueue::default();
@@ -328,18 +330,6 @@ fn parse(text: &str) -> (Document, usize) {
 struct Shallow {
     builder: TreeBuilder<dom_query::NodeId, Document>,
     state: RefCell<Depth>,
-    /// Text that is not yet passed on: the tokenizer cuts it at each `&`, and the tree would copy it as often.
-    text: RefCell<String>,
-}
-
-impl Shallow {
-    fn pass_text(&self, line_number: u64) {
-        let text = std::mem::take(&mut *self.text.borrow_mut());
-        if !text.is_empty() {
-            let token = Token::CharacterTokens(StrTendril::from(text));
-            let _none = self.builder.process_token(token, line_number);
-        }
-    }
 }
 
 #[derive(Default)]
@@ -484,13 +474,8 @@ impl TokenSink for Shallow {
         let verdict = match &token {
             Token::TagToken(tag) => self.state.borrow_mut().judge(tag),
             Token::ParseError(_) => return TokenSinkResult::Continue,
-            Token::CharacterTokens(text) => {
-                self.text.borrow_mut().push_str(text);
-                return TokenSinkResult::Continue;
-            }
             _ => Verdict::Pass,
         };
-        self.pass_text(line_number);
         match verdict {
             Verdict::Pass => self.builder.process_token(token, line_number),
             Verdict::Drop => TokenSinkResult::Continue,
@@ -508,7 +493,6 @@ impl TokenSink for Shallow {
     }
 
     fn end(&self) {
-        self.pass_text(0);
         self.builder.end();
     }
 
@@ -664,12 +648,13 @@ enum Data {
 struct Page {
     nodes: Vec<Node>,
     elements: usize,
+    text_bytes: usize,
 }
 
 impl Page {
     /// Copies the tree, and numbers its elements in place. A page of any depth costs no stack.
     fn new(document: &Document) -> Page {
-        let mut page = Page { nodes: Vec::new(), elements: 0 };
+        let mut page = Page { nodes: Vec::new(), elements: 0, text_bytes: 0 };
         let root = document.root();
         page.push(0, Data::Element(local_name!(""), Vec::new()));
         let mut open = vec![0];
@@ -685,7 +670,11 @@ impl Page {
                 page.elements += 1;
                 inside = true;
             } else if node.is_text() {
-                page.push(parent, Data::Text(node.text()));
+                let text = node.text();
+                if !page.nodes[parent].hidden {
+                    page.text_bytes += text.len();
+                }
+                page.push(parent, Data::Text(text));
             }
             next = if inside { node.first_child() } else { None };
             if next.is_some() {
@@ -890,14 +879,15 @@ impl Kept {
 fn choose(page: &Page, document: Document, metadata: &mut Metadata) -> Kept {
     let stated = stated(page);
     let mut own = own_text(page, stated);
-    let article = article(page, document, metadata);
     let own_bytes = plain_bytes(page, &own);
-    if (stated.is_none() || metadata.is_article)
-        && own_bytes >= MIN_ARTICLE_BYTES
-        && let Some(article) = article
-    {
-        let share = plain_bytes(page, &article) as f64 / own_bytes as f64;
-        if share >= ARTICLE_SHARE {
+    let small = page.elements <= MAX_ARTICLE_ELEMENTS && page.text_bytes <= MAX_ARTICLE_BYTES;
+    if small && let Ok(mut readability) = Readability::with_document(document, None, None) {
+        metadata.read_by_readability(&readability);
+        if (stated.is_none() || metadata.is_article)
+            && own_bytes >= MIN_ARTICLE_BYTES
+            && let Some(article) = article(page, &mut readability)
+            && plain_bytes(page, &article) as f64 >= ARTICLE_SHARE * own_bytes as f64
+        {
             own = article;
         }
     }
@@ -952,13 +942,7 @@ fn own_text(page: &Page, stated: Option<usize>) -> Vec<bool> {
 }
 
 /// The elements that readability keeps; `None` where it finds no article.
-fn article(page: &Page, document: Document, metadata: &mut Metadata) -> Option<Vec<bool>> {
-    let config = dom_smoothie::Config { keep_classes: true, ..dom_smoothie::Config::default() };
-    let mut readability = Readability::with_document(document, None, Some(config)).ok()?;
-    if page.elements > MAX_ARTICLE_ELEMENTS {
-        return None;
-    }
-    metadata.read_by_readability(&readability);
+fn article(page: &Page, readability: &mut Readability) -> Option<Vec<bool>> {
     let article = readability.parse().ok()?;
     let mut own = vec![false; page.nodes.len()];
     for piece in article.content.split(&format!("{MARK}=\"")).skip(1) {
@@ -1592,8 +1576,19 @@ fn clean(text: &str) -> impl Iterator<Item = char> + '_ {
     })
 }
 
-/// Adds a piece: text joins text, and a pair with nothing in it goes.
+/// Adds a piece: text joins text, code joins code, and a pair with nothing in it goes.
 fn push(pieces: &mut Vec<Piece>, piece: Piece) {
+    if let Piece::Code(code) = &piece {
+        // Two code spans side by side would read as one; anchors between them move to its start.
+        let before = pieces.iter().rposition(|piece| !matches!(piece, Piece::Anchor(_)));
+        if let Some(Piece::Code(last)) = before.and_then(|at| pieces.get_mut(at)) {
+            last.push_str(code);
+            let anchors = before.map_or(0, |at| pieces.len() - at - 1);
+            let from = pieces.len() - anchors - 1;
+            pieces.get_mut(from..).unwrap_or_default().rotate_left(1);
+            return;
+        }
+    }
     match (pieces.last_mut(), piece) {
         (Some(Piece::Text(last)), Piece::Text(text)) => last.push_str(&text),
         (Some(Piece::Open(open)), Piece::Close(close)) if *open == close => {
@@ -2109,7 +2104,7 @@ impl Writer {
 
     /// Writes inline content at the end of the line.
     fn inline(&mut self, pieces: &[Piece], inside: Inside) {
-        let kept = balanced(pieces);
+        let pieces = readable(pieces, inside);
         let mut line = Line {
             start: true,
             first: true,
@@ -2119,7 +2114,7 @@ impl Writer {
             links: 0,
             inside,
         };
-        for (at, piece) in pieces.iter().enumerate() {
+        for piece in &pieces {
             match piece {
                 Piece::Text(text) => self.escaped(text, &mut line),
                 Piece::Code(text) => {
@@ -2134,24 +2129,20 @@ impl Writer {
                     self.out.extend([fence.as_str(), pad, &text, pad, &fence]);
                     line.start = false;
                 }
-                Piece::Open(mark) if kept[at] && inside != Inside::Heading => {
-                    line.openers.push(mark);
-                }
-                Piece::Close(mark) if kept[at] && inside != Inside::Heading => {
-                    self.out.push_str(mark);
-                }
-                Piece::LinkStart if kept[at] => {
+                Piece::Open(mark) => line.openers.push(mark),
+                Piece::Close(mark) => self.out.push_str(mark),
+                Piece::LinkStart => {
                     line.openers.push("[");
                     line.links += 1;
                 }
-                Piece::LinkEnd(url) if kept[at] => {
+                Piece::LinkEnd(url) => {
                     self.out.extend(["](", url, ")"]);
                     line.links -= 1;
                 }
                 Piece::Break if inside != Inside::Paragraph || line.links > 0 => line.space = true,
                 Piece::Break => line.breaks += 1,
                 Piece::Anchor(id) if inside != Inside::Heading => self.waiting.push(id.clone()),
-                _ => {}
+                Piece::Anchor(_) => {}
             }
         }
         if inside == Inside::Heading {
@@ -2175,12 +2166,13 @@ impl Writer {
         line.breaks = 0;
         line.space = false;
         line.first = false;
+        if line.openers.contains(&"[") && self.out.ends_with('!') {
+            // Before a link it would make an image of it.
+            self.out.pop();
+            self.out.push_str("\\!");
+        }
         self.settle();
         for opener in line.openers.drain(..) {
-            if opener == "[" && self.out.ends_with('!') {
-                self.out.pop();
-                self.out.push_str("\\!");
-            }
             self.out.push_str(opener);
             line.start = false;
         }
@@ -2188,22 +2180,18 @@ impl Writer {
 
     /// Writes text so that none of it is Markdown.
     fn escaped(&mut self, text: &str, line: &mut Line) {
-        let mut before = self.out.chars().next_back().filter(|_| !line.start);
         let mut at = 0;
         let bytes = text.as_bytes();
         while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
             if c.is_whitespace() {
                 line.space = true;
                 at += 1;
-                before = Some(' ');
                 continue;
             }
             let fresh = line.start || (line.breaks > 0 && !line.first);
             self.open(line);
             let at_start = fresh && line.start && line.inside == Inside::Paragraph;
-            if line.start {
-                before = None;
-            }
+            let before = self.out.chars().next_back().filter(|_| !line.start);
             let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
             let mut length = c.len_utf8();
             let digits = bytes.get(at..).unwrap_or_default().iter().take(10);
@@ -2224,7 +2212,6 @@ impl Writer {
                 }
                 self.out.push(c);
             }
-            before = self.out.chars().next_back();
             at += length;
             line.start = false;
         }
@@ -2238,7 +2225,9 @@ impl Writer {
         at_start: bool,
         line: &Line,
     ) -> bool {
-        let next = rest.chars().next();
+        // Blanks at the end are put behind the mark that follows, if one does.
+        let next =
+            rest.chars().next().filter(|c| !c.is_whitespace() || !rest.trim_start().is_empty());
         let blank_before = before.is_none_or(char::is_whitespace);
         let blank_next = next.is_some_and(char::is_whitespace);
         let blank_or_end = next.is_none_or(char::is_whitespace);
@@ -2307,6 +2296,23 @@ fn longest_run(text: &str, sought: char) -> usize {
         longest = longest.max(run);
     }
     longest
+}
+
+/// The pieces without the marks and links that cannot be written.
+fn readable(pieces: &[Piece], inside: Inside) -> Vec<Piece> {
+    let kept = balanced(pieces);
+    let mut readable = Vec::with_capacity(pieces.len());
+    for (piece, kept) in pieces.iter().zip(kept) {
+        let written = match piece {
+            Piece::Open(_) | Piece::Close(_) => kept && inside != Inside::Heading,
+            Piece::LinkStart | Piece::LinkEnd(_) => kept,
+            _ => true,
+        };
+        if written {
+            push(&mut readable, piece.clone());
+        }
+    }
+    readable
 }
 
 /// How far is looked for the characters beside a mark.
@@ -2561,6 +2567,9 @@ mod tests {
         check("<p>a<b>(b)</b>c", "a(b)c");
         check("<p><b>a</b><b>b</b> <b></b> <b> </b>", "ab");
         check("<p><b><i>a</i></b> <s>b</s>", "**a** ~~b~~");
+        check("<p><a href='https://e.com'>a\\ </a>b", "[a\\\\](https://e.com/) b");
+        check("<p><s>~a</s>", "~~\\~a~~");
+        check("<p><code>a</code><code>b</code>", "`ab`");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Invariant: of several rules for one path, the last one speaks for each field.
 
 use crate::metadata::{Stated, parse_date};
-use globset::{Glob, GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct Rules {
     text: String,
     default: Fields,
-    matches: Vec<(GlobMatcher, Fields)>,
+    matches: Vec<(GlobSet, Fields)>,
 }
 
 /// Why rules do not hold.
@@ -117,9 +117,10 @@ impl Rules {
 ///
 /// # Errors
 /// [`RulesError::Glob`].
-pub fn path_glob(glob: &str) -> Result<GlobMatcher, RulesError> {
+pub fn path_glob(glob: &str) -> Result<GlobSet, RulesError> {
     let built = GlobBuilder::new(glob).literal_separator(true).build();
-    built.as_ref().map(Glob::compile_matcher).map_err(|error| RulesError::Glob {
+    // A set says what does not compile, where a matcher of one glob panics.
+    built.and_then(|glob| GlobSet::new([glob])).map_err(|error| RulesError::Glob {
         glob: glob.to_owned(),
         detail: error.kind().to_string(),
     })
@@ -205,6 +206,8 @@ mod tests {
         check("[[match]]\nlabels = []", "glob");
         check("[[match]]\nglob = \"a\"\nlabls = []", "labls");
         check("[[match]]\nglob = \"{a\"", "{a");
+        let deep = "{".repeat(300) + &"}".repeat(300);
+        check(&format!("[[match]]\nglob = \"{deep}\""), "is not a glob");
         check("updated_at = \"soon\"", "soon");
         check("updated_at", "parse");
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 /// Runs a target on every file of its corpus.
 fn replay(name: &str, target: fn(&[u8])) {
+    targets::hook();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
     let mut n = 0;
     for entry in fs_err::read_dir(folder).unwrap() {

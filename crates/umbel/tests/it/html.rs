@@ -137,7 +137,7 @@ fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
         serde_json::Value::String(text) => found.push(text.clone()),
         serde_json::Value::Array(values) => values.iter().for_each(|value| strings(value, found)),
         serde_json::Value::Object(object) => {
-            object.values().for_each(|value| strings(value, found))
+            object.values().for_each(|value| strings(value, found));
         }
         _ => {}
     }

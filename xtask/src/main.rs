@@ -65,21 +65,24 @@ fn check() -> Result<(), String> {
     }
 }
 
-/// The benches, in release.
+/// The benches, in release: those of leaf building, then those that need index and model, which take much longer to compile.
 fn bench(filter: Option<String>) -> Result<(), String> {
-    let mut command = cargo(&[
-        "run",
-        "--release",
-        "--package",
-        "umbel-cli",
-        "--features",
-        "bench",
-        "--bin",
-        "umbel-bench",
-        "--",
-    ]);
-    command.args(filter);
-    step("bench", command)
+    let leaves = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
+    let path = ["run", "--release", "--package", "umbel-cli", "--features", "bench"];
+    let path: Vec<&str> = path.into_iter().chain(["--bin", "umbel-bench", "--"]).collect();
+    let is_of_leaves = |filter: &str| ["leaves", "peers"].iter().any(|name| name.contains(filter));
+    let wanted = filter.as_deref().unwrap_or_default();
+    if is_of_leaves(wanted) {
+        let mut command = cargo(&leaves);
+        command.args(&filter);
+        step("bench of leaf building", command)?;
+    }
+    if wanted.is_empty() || !is_of_leaves(wanted) {
+        let mut command = cargo(&path);
+        command.args(&filter);
+        step("bench of the main path", command)?;
+    }
+    Ok(())
 }
 
 fn cargo(args: &[&str]) -> Command {

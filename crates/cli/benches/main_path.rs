@@ -1,4 +1,4 @@
-//! The main path in numbers: `cargo xtask bench [FILTER]`.
+//! The main path in numbers, leaf building aside: `cargo xtask bench [FILTER]`.
 //!
 //! Each row gives the median of several runs, and its spread; compare rows of one run only.
 
@@ -7,17 +7,15 @@
 mod ingest;
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use umbel::config::Config;
 use umbel::core::document::{Document, Library};
 use umbel::core::expand::Expansion;
 use umbel::core::hit::{Ancestor, Hit, LeafRecord, Scores};
 use umbel::core::id::{DocId, LeafId};
-use umbel::core::leaf::{LeafConfig, Source, build};
-use umbel::core::measure::{CharacterOffsets, Ruler};
 use umbel::core::merge::MergeConfig;
-use umbel::core::outline::{Format, parse};
+use umbel::core::outline::Format;
 use umbel::core::pack::PackConfig;
 use umbel::core::span::Span;
 use umbel::core::trace::{AssembleConfig, assemble};
@@ -37,8 +35,7 @@ fn main() {
         return;
     }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 5] = [
-        ("leaves", leaves),
+    let benches: [(&str, fn()); 4] = [
         ("assemble", assembly),
         ("embed", embedding),
         ("search", searching),
@@ -78,19 +75,21 @@ fn rate(amount: f64, (median, best, worst): (Duration, Duration, Duration), unit
     format!("{:.1} {unit} ({:.1} to {:.1})", per(median), per(worst), per(best))
 }
 
-/// Markdown pages: of three public corpora where the shared test data is beside the repository, else the samples.
-fn markdown() -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let shared = ["rust-book", "sprawling-sourcegraph-handbook", "tight-redis-doc"]
-        .map(|corpus| root.join("../shared/data").join(corpus).join("corpus"));
-    let mut folders: Vec<_> = shared.into_iter().filter(|folder| folder.is_dir()).collect();
-    if folders.is_empty() {
-        folders.push(root.join("samples"));
-    }
+/// Three public Markdown corpora, by name; none where the shared test data is not beside the repository.
+fn corpora() -> Vec<(&'static str, Vec<String>)> {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let names = ["rust-book", "sprawling-sourcegraph-handbook", "tight-redis-doc"];
+    let found = names.map(|name| (name, pages(shared.join(name).join("corpus"))));
+    found.into_iter().filter(|(_, pages)| !pages.is_empty()).collect()
+}
+
+/// The Markdown pages below a folder, in order of their paths; none where there is no folder.
+fn pages(folder: PathBuf) -> Vec<String> {
     let mut pages = Vec::new();
+    let mut folders = vec![folder];
     while let Some(folder) = folders.pop() {
-        let mut entries: Vec<_> =
-            fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let Ok(entries) = fs_err::read_dir(folder) else { continue };
+        let mut entries: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         entries.sort();
         for path in entries {
             if path.is_dir() {
@@ -103,9 +102,19 @@ fn markdown() -> Vec<String> {
     pages
 }
 
-/// The pages, again and again, up to about 8 MB.
+fn samples() -> Vec<String> {
+    pages(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples"))
+}
+
+/// The pages of the corpora, or of the samples where they are not there.
+fn markdown() -> Vec<String> {
+    let pages: Vec<String> = corpora().into_iter().flat_map(|(_, pages)| pages).collect();
+    if pages.is_empty() { samples() } else { pages }
+}
+
+/// The samples, again and again, up to about 8 MB.
 fn corpus() -> Vec<String> {
-    let pages = markdown();
+    let pages = samples();
     let once: usize = pages.iter().map(String::len).sum();
     let times = (8_000_000 / once).max(1);
     pages.iter().cycle().take(pages.len() * times).cloned().collect()
@@ -121,41 +130,6 @@ fn document(page: &str, config: &Config, counter: &O200k) -> Document {
         counter,
         None,
     )
-}
-
-fn leaves() {
-    let pages = corpus();
-    let megabytes = pages.iter().map(String::len).sum::<usize>() as f64 / 1e6;
-    let characters = LeafConfig { target: 800, levels: vec![8192, 2048], ..LeafConfig::default() };
-    let parsed = timed(5, || {
-        for page in &pages {
-            let body = Span::new(0, page.len());
-            let outline = parse(page, body, Format::Markdown);
-            let source = Source { text: page, body, title: "t", outline: &outline };
-            let ruler = Ruler::Characters(CharacterOffsets::of(page));
-            black_box(build(source, &ruler, &ruler, &characters, None));
-        }
-    });
-    row("parse and merge, sizes in characters", &rate(megabytes, parsed, "MB/s"));
-    let outlines = timed(5, || {
-        for page in &pages {
-            black_box(parse(page, Span::new(0, page.len()), Format::Markdown));
-        }
-    });
-    row("  of which the outline", &rate(megabytes, outlines, "MB/s"));
-    let (config, counter) = (Config::default(), O200k::new());
-    let whole = timed(5, || {
-        for page in &pages {
-            black_box(document(page, &config, &counter));
-        }
-    });
-    row("whole leaf building, o200k tokens and sentences", &rate(megabytes, whole, "MB/s"));
-    let tokens = timed(5, || {
-        for page in &pages {
-            black_box(umbel::core::offsets::TokenOffsets::of(page, &counter));
-        }
-    });
-    row("  of which the tokens", &rate(megabytes, tokens, "MB/s"));
 }
 
 fn assembly() {

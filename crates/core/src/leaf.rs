@@ -130,7 +130,7 @@ pub fn build(
 /// The text that is embedded for a leaf, and indexed by the lexical leg: title unless the path starts with it, path, line
 /// feed, prefix, leaf. Headings that did not fit the embedder are left out from the front.
 pub fn embedded_text(text: &str, title: &str, tree: &Tree, leaf: &Leaf) -> String {
-    let names: Vec<&str> = names(title, &tree.headings, &leaf.path).collect();
+    let names = names(title, &tree.headings, &leaf.path);
     let kept = names
         .get(names.len().saturating_sub(leaf.embedded_headings as usize)..)
         .unwrap_or_default();
@@ -138,15 +138,18 @@ pub fn embedded_text(text: &str, title: &str, tree: &Tree, leaf: &Leaf) -> Strin
 }
 
 /// The title and the headings of a path, the title not twice.
-fn names<'a>(
-    title: &'a str,
-    headings: &'a [Heading],
-    path: &[u32],
-) -> impl Iterator<Item = &'a str> {
-    let headings = path.iter().filter_map(|&at| headings.get(at as usize));
-    let mut headings = headings.map(|heading| heading.text.as_str()).peekable();
-    let is_shown = !title.is_empty() && headings.peek() != Some(&title);
-    is_shown.then_some(title).into_iter().chain(headings)
+fn names<'a>(title: &'a str, headings: &'a [Heading], path: &[u32]) -> Vec<&'a str> {
+    let mut names = Vec::with_capacity(path.len() + 1);
+    names.push(title);
+    names.extend(
+        path.iter()
+            .filter_map(|&at| headings.get(at as usize))
+            .map(|heading| heading.text.as_str()),
+    );
+    if title.is_empty() || names.get(1) == Some(&title) {
+        names.remove(0);
+    }
+    names
 }
 
 fn compose(text: &str, names: &[&str], prefix: &[Span], span: Span) -> String {

@@ -31,12 +31,50 @@ pub enum FileFormat {
     Pptx,
     /// An Excel workbook.
     Xlsx,
+    /// A Word document of 1997 to 2004.
+    Doc,
+    /// A PowerPoint presentation of 1997 to 2003.
+    Ppt,
+    /// An Excel workbook of 1997 to 2004.
+    Xls,
+    /// An OpenDocument text.
+    Odt,
+    /// An OpenDocument presentation.
+    Odp,
+    /// An OpenDocument workbook.
+    Ods,
+    /// An electronic book.
+    Epub,
+    /// Rich text.
+    Rtf,
+    /// An e-mail.
+    Email,
+    /// AsciiDoc markup.
+    AsciiDoc,
+    /// A table of comma-separated values.
+    Csv,
 }
 
 impl FileFormat {
     /// Every format.
-    pub const ALL: [FileFormat; 5] =
-        [FileFormat::Html, FileFormat::Pdf, FileFormat::Docx, FileFormat::Pptx, FileFormat::Xlsx];
+    pub const ALL: [FileFormat; 16] = [
+        FileFormat::Html,
+        FileFormat::Pdf,
+        FileFormat::Docx,
+        FileFormat::Pptx,
+        FileFormat::Xlsx,
+        FileFormat::Doc,
+        FileFormat::Ppt,
+        FileFormat::Xls,
+        FileFormat::Odt,
+        FileFormat::Odp,
+        FileFormat::Ods,
+        FileFormat::Epub,
+        FileFormat::Rtf,
+        FileFormat::Email,
+        FileFormat::AsciiDoc,
+        FileFormat::Csv,
+    ];
 
     /// By a file's extension, without the dot, in any case; `None` for one that is not converted.
     pub fn of_extension(extension: &str) -> Option<FileFormat> {
@@ -46,6 +84,17 @@ impl FileFormat {
             "docx" => Some(FileFormat::Docx),
             "pptx" => Some(FileFormat::Pptx),
             "xlsx" => Some(FileFormat::Xlsx),
+            "doc" => Some(FileFormat::Doc),
+            "ppt" => Some(FileFormat::Ppt),
+            "xls" => Some(FileFormat::Xls),
+            "odt" => Some(FileFormat::Odt),
+            "odp" => Some(FileFormat::Odp),
+            "ods" => Some(FileFormat::Ods),
+            "epub" => Some(FileFormat::Epub),
+            "rtf" => Some(FileFormat::Rtf),
+            "eml" => Some(FileFormat::Email),
+            "adoc" | "asciidoc" => Some(FileFormat::AsciiDoc),
+            "csv" => Some(FileFormat::Csv),
             _ => None,
         }
     }
@@ -58,6 +107,17 @@ impl FileFormat {
             FileFormat::Docx => "DOCX",
             FileFormat::Pptx => "PPTX",
             FileFormat::Xlsx => "XLSX",
+            FileFormat::Doc => "DOC",
+            FileFormat::Ppt => "PPT",
+            FileFormat::Xls => "XLS",
+            FileFormat::Odt => "ODT",
+            FileFormat::Odp => "ODP",
+            FileFormat::Ods => "ODS",
+            FileFormat::Epub => "EPUB",
+            FileFormat::Rtf => "RTF",
+            FileFormat::Email => "e-mail",
+            FileFormat::AsciiDoc => "AsciiDoc",
+            FileFormat::Csv => "CSV",
         }
     }
 }
@@ -143,6 +203,23 @@ pub enum ConvertError {
     },
 }
 
+impl ConvertError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ConvertError::Encrypted => Some("save it without a password"),
+            ConvertError::NoText { .. } => Some("run OCR over it first"),
+            ConvertError::TimedOut { .. } => Some("raise `read.timeout_seconds`"),
+            ConvertError::OutOfMemory { .. } => Some("raise `read.memory_mb`"),
+            ConvertError::TooLarge { .. } => Some("raise `read.output_mb`"),
+            ConvertError::Damaged { .. }
+            | ConvertError::NotBuilt { .. }
+            | ConvertError::Crashed { .. }
+            | ConvertError::NoWorker { .. } => None,
+        }
+    }
+}
+
 /// Converts a file in this process. Time, memory and stack are the caller's: [`worker::convert`] is for files that others
 /// wrote.
 ///
@@ -159,8 +236,10 @@ pub fn convert(format: FileFormat, bytes: &[u8]) -> Result<Converted, ConvertErr
         #[cfg(feature = "pdf")]
         FileFormat::Pdf => pdf::convert(bytes),
         #[cfg(feature = "office")]
-        FileFormat::Docx | FileFormat::Pptx | FileFormat::Xlsx => office::convert(format, bytes),
-        #[cfg(not(all(feature = "html", feature = "pdf", feature = "office")))]
+        format if !matches!(format, FileFormat::Html | FileFormat::Pdf) => {
+            office::convert(format, bytes)
+        }
+        // Those that this build leaves out.
         _ => Err(ConvertError::NotBuilt { format }),
     });
     converted.unwrap_or_else(|payload| Err(panicked(payload.as_ref())))
@@ -202,6 +281,17 @@ mod tests {
         for format in [FileFormat::Pdf, FileFormat::Docx, FileFormat::Pptx, FileFormat::Xlsx] {
             assert!(convert(format, b"\0\xff no such file").is_err(), "{format}");
         }
+    }
+
+    #[test]
+    fn a_limit_names_the_setting_that_raises_it() {
+        let check = |error: ConvertError, setting: &str| {
+            assert_eq!(error.hint(), Some(setting), "{error}");
+        };
+        check(ConvertError::TimedOut { limit: Duration::ZERO }, "raise `read.timeout_seconds`");
+        check(ConvertError::OutOfMemory { limit_bytes: 0 }, "raise `read.memory_mb`");
+        check(ConvertError::TooLarge { limit_bytes: 0 }, "raise `read.output_mb`");
+        assert_eq!(ConvertError::Damaged { detail: String::new() }.hint(), None);
     }
 
     #[test]

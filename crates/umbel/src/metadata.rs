@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
+use jiff::fmt::rfc2822;
 use jiff::tz::TimeZone;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -149,8 +150,8 @@ impl Voices {
     }
 }
 
-/// Reads a date as people and programs write it: `2024-05-01`, `2024-05-01T12:00:00Z`, `2024-05-01 12:00`. Without an offset it
-/// is UTC. `None` for anything else.
+/// Reads a date as people and programs write it: `2024-05-01`, `2024-05-01T12:00:00Z`, `2024-05-01 12:00`, or that of an e-mail,
+/// `Wed, 1 May 2024 12:00:00 +0000`. Without an offset it is UTC. `None` for anything else.
 ///
 /// The result is in seconds since 1970 in UTC.
 pub fn parse_date(text: &str) -> Option<i64> {
@@ -159,9 +160,12 @@ pub fn parse_date(text: &str) -> Option<i64> {
         return Some(timestamp.as_second());
     }
     let midnight = |date: Date| date.at(0, 0, 0, 0);
-    let civil =
-        text.parse::<DateTime>().ok().or_else(|| text.parse::<Date>().ok().map(midnight))?;
-    Some(TimeZone::UTC.to_timestamp(civil).ok()?.as_second())
+    let civil = text.parse::<DateTime>().ok().or_else(|| text.parse().ok().map(midnight));
+    let timestamp = match civil {
+        Some(civil) => TimeZone::UTC.to_timestamp(civil).ok()?,
+        None => rfc2822::parse(text).ok()?.timestamp(),
+    };
+    Some(timestamp.as_second())
 }
 
 /// A date as `2024-05-01T12:00:00Z`; as a number of seconds where it is out of the range of years -9999 to 9999.
@@ -185,6 +189,15 @@ mod tests {
         check("2024-05-01 12:30", Some("2024-05-01T12:30:00Z"));
         check("2024-05-01T12:30:00.5", Some("2024-05-01T12:30:00Z"));
         check("1969-12-31", Some("1969-12-31T00:00:00Z"));
+    }
+
+    #[test]
+    fn dates_are_read_as_e_mails_write_them() {
+        check("Wed, 1 May 2024 12:30:00 +0200", Some("2024-05-01T10:30:00Z"));
+        check("1 May 2024 12:30 -0000", Some("2024-05-01T12:30:00Z"));
+        check(" Thu, 01 Jan 1970 00:00:05 GMT\n", Some("1970-01-01T00:00:05Z"));
+        check("Thu, 1 May 2024 12:30:00 +0200", None);
+        check("Wed, 1 May 2024", None);
     }
 
     #[test]

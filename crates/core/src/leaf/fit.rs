@@ -130,9 +130,9 @@ impl<'a> Builder<'a> {
     /// How many names of the title and path, counted from the end, the embedder takes with the span: all of them, else
     /// fewer, at least the last one unless it alone takes half the limit. `None` where the span does not fit.
     pub(super) fn embeds(&self, span: Span, prefix: Option<Span>, path: &[u32]) -> Option<u32> {
-        let Some(limit) = self.limit else { return Some(self.names(path).count() as u32) };
-        let names: Vec<&str> = self.names(path).collect();
+        let names = self.names(path);
         let all = names.len() as u32;
+        let Some(limit) = self.limit else { return Some(all) };
         let fits = |names: &[&str]| {
             let text = compose(self.source.text, names, prefix.as_slice(), span);
             // A token is at least a byte, special ones aside: short texts need no count.
@@ -162,13 +162,12 @@ impl<'a> Builder<'a> {
     /// How many bytes of text the embedder surely takes under a path, so that tiny pieces need no count.
     pub(super) fn spare_bytes(&self, path: &[u32]) -> usize {
         let Some(limit) = self.limit else { return usize::MAX };
-        let names: Vec<&str> = self.names(path).collect();
-        let least = self.least_names(&names).join(" > ");
+        let least = self.least_names(&self.names(path)).join(" > ");
         limit.max_tokens().saturating_sub(limit.count_tokens(&least) + SPECIAL_TOKENS)
     }
 
     /// Title and headings of a path.
-    pub(super) fn names(&self, path: &[u32]) -> impl Iterator<Item = &'a str> {
+    pub(super) fn names(&self, path: &[u32]) -> Vec<&'a str> {
         names(self.source.title, &self.source.outline.headings, path)
     }
 
@@ -196,7 +195,7 @@ impl<'a> Builder<'a> {
 
     /// Takes a leaf as it is, and says so where headings of its path were left out.
     pub(super) fn leaf(&self, leaf: LeafDraft) -> Draft {
-        if (leaf.embedded_headings as usize) < self.names(&leaf.path).count() {
+        if (leaf.embedded_headings as usize) < self.names(&leaf.path).len() {
             self.warn("heading paths were shortened to fit the embedder".to_owned());
         }
         Draft::Leaf(leaf)

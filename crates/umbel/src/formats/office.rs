@@ -5,13 +5,11 @@
 //! `docling` reads the formats and writes the Markdown. This module adds the limit, the anchors and the escaping.
 
 use super::{ConvertError, Converted, FileFormat};
+use crate::metadata::parse_date;
 use docling::{
     ContentLayer, ContentLayers, ConversionError, DoclingDocument, DocumentConverter, InputFormat,
     MarkdownExportOptions, Node, SourceDocument,
 };
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
-use jiff::tz::TimeZone;
 use std::io::{self, Cursor, Read};
 use umbel_core::document::{Anchor, Place};
 
@@ -30,9 +28,34 @@ pub fn convert(format: FileFormat, bytes: &[u8]) -> Result<Converted, ConvertErr
         FileFormat::Docx => InputFormat::Docx,
         FileFormat::Pptx => InputFormat::Pptx,
         FileFormat::Xlsx => InputFormat::Xlsx,
+        FileFormat::Doc => InputFormat::Doc,
+        FileFormat::Ppt => InputFormat::Ppt,
+        FileFormat::Xls => InputFormat::Xls,
+        FileFormat::Odt => InputFormat::Odt,
+        FileFormat::Odp => InputFormat::Odp,
+        FileFormat::Ods => InputFormat::Ods,
+        FileFormat::Epub => InputFormat::Epub,
+        FileFormat::Rtf => InputFormat::Rtf,
+        FileFormat::Email => InputFormat::Email,
+        FileFormat::AsciiDoc => InputFormat::Asciidoc,
+        FileFormat::Csv => InputFormat::Csv,
         _ => return Err(ConvertError::NotBuilt { format }),
     };
-    read(input, bytes)
+    let mut converted = read(input, bytes)?;
+    if format == FileFormat::Email {
+        converted.updated_at = converted.updated_at.or_else(|| sent_at(bytes));
+    }
+    Ok(converted)
+}
+
+/// When an e-mail was sent, by its header: the library does not tell.
+fn sent_at(mail: &[u8]) -> Option<i64> {
+    let header = mail.split(|&byte| byte == b'\n').take_while(|line| !line.trim_ascii().is_empty());
+    let date = header.filter_map(|line| std::str::from_utf8(line).ok()).find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("date").then_some(value)
+    });
+    parse_date(date?)
 }
 
 /// As [`convert`], for any format that the library reads.
@@ -51,7 +74,7 @@ fn read(input: InputFormat, bytes: &[u8]) -> Result<Converted, ConvertError> {
         updated_at: [metadata.modified, metadata.date, metadata.created]
             .iter()
             .flatten()
-            .find_map(|date| read_date(date)),
+            .find_map(|date| parse_date(date)),
         language: metadata.language.filter(|language| !language.is_empty()),
         warnings: result.errors.into_iter().map(|error| error.error_message).collect(),
         ..Converted::default()
@@ -210,19 +233,6 @@ fn unescape(markdown: &str) -> String {
         text.replace("&gt;", ">").replace("&#124;", "\\|").replace("&amp;", "&")
     };
     markdown.split('\n').map(unescape_line).collect::<Vec<_>>().join("\n")
-}
-
-/// Seconds since 1970 of a date as the formats write it: ISO 8601, or that of an e-mail; without a zone it is UTC.
-fn read_date(date: &str) -> Option<i64> {
-    let date = date.trim();
-    let utc = |local: DateTime| TimeZone::UTC.to_timestamp(local).ok();
-    let time = date
-        .parse::<Timestamp>()
-        .ok()
-        .or_else(|| jiff::fmt::rfc2822::parse(date).ok().map(|zoned| zoned.timestamp()))
-        .or_else(|| date.parse::<DateTime>().ok().and_then(utc))
-        .or_else(|| date.parse::<Date>().ok().and_then(|day| utc(day.at(0, 0, 0, 0))))?;
-    Some(time.as_second())
 }
 
 #[cfg(test)]
@@ -467,6 +477,95 @@ mod tests {
         assert!(converted.text.contains("They close."), "{}", converted.text);
     }
 
+    /// An archive of these parts.
+    fn archive(parts: &[(&str, &str)]) -> Vec<u8> {
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, content) in parts {
+            zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+            zip.write_all(content.as_bytes()).unwrap();
+        }
+        zip.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn an_open_document_has_headings_and_lists() {
+        let namespaces = "xmlns:office=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" \
+             xmlns:text=\"urn:oasis:names:tc:opendocument:xmlns:text:1.0\"";
+        let content = format!(
+            "<office:document-content {namespaces}><office:body><office:text>\
+             <text:h text:outline-level=\"1\">Guide</text:h><text:p>Some text.</text:p>\
+             <text:list><text:list-item><text:p>one</text:p></text:list-item></text:list>\
+             </office:text></office:body></office:document-content>"
+        );
+        let file = archive(&[
+            ("mimetype", "application/vnd.oasis.opendocument.text"),
+            ("content.xml", &content),
+        ]);
+        check_text(FileFormat::Odt, &file, &["# Guide", "Some text.", "- one"]);
+    }
+
+    #[test]
+    fn a_book_is_read_in_the_order_of_its_chapters() {
+        let chapter = |title: &str| {
+            format!(
+                "<html xmlns=\"http://www.w3.org/1999/xhtml\"><head><title>x</title></head><body><h1>{title}</h1><p>Text of {title}.</p></body></html>"
+            )
+        };
+        let container = "<container xmlns=\"urn:oasis:names:tc:opendocument:xmlns:container\" version=\"1.0\"><rootfiles>\
+             <rootfile full-path=\"book.opf\" media-type=\"application/oebps-package+xml\"/></rootfiles></container>";
+        let book = "<package xmlns=\"http://www.idpf.org/2007/opf\" version=\"3.0\"><metadata xmlns:dc=\"http://purl.org/dc/elements/1.1/\">\
+             <dc:title>The Book</dc:title><dc:language>en</dc:language></metadata><manifest>\
+             <item id=\"b\" href=\"b.xhtml\" media-type=\"application/xhtml+xml\"/>\
+             <item id=\"a\" href=\"a.xhtml\" media-type=\"application/xhtml+xml\"/></manifest>\
+             <spine><itemref idref=\"a\"/><itemref idref=\"b\"/></spine></package>";
+        let file = archive(&[
+            ("mimetype", "application/epub+zip"),
+            ("META-INF/container.xml", container),
+            ("book.opf", book),
+            ("a.xhtml", &chapter("First")),
+            ("b.xhtml", &chapter("Second")),
+        ]);
+        check_text(
+            FileFormat::Epub,
+            &file,
+            &["# First", "Text of First.", "# Second", "Text of Second."],
+        );
+        assert_eq!(convert(FileFormat::Epub, &file).unwrap().title.as_deref(), Some("The Book"));
+    }
+
+    #[test]
+    fn an_e_mail_has_its_subject_date_and_text() {
+        let file = b"From: a@example.com\r\nTo: b@example.com\r\nSubject: Refunds\r\nDate: Wed, 1 May 2024 12:00:00 +0000\r\n\
+            Content-Type: text/plain; charset=utf-8\r\n\r\nRefunds are paid within fourteen days.\r\n";
+        check_text(FileFormat::Email, file, &["Refunds", "Refunds are paid within fourteen days."]);
+        let converted = convert(FileFormat::Email, file).unwrap();
+        assert_eq!(converted.updated_at, Some(1_714_564_800));
+    }
+
+    #[test]
+    fn plain_markups_become_markdown() {
+        let rich = b"{\\rtf1\\ansi Some \\b bold\\b0  text.\\par More text.\\par}";
+        check_text(FileFormat::Rtf, rich, &["Some **bold** text.", "More text."]);
+        let ascii = b"= Guide\n\nSome text.\n\n== Part\n\n* one\n* two\n";
+        check_text(
+            FileFormat::AsciiDoc,
+            ascii,
+            &["# Guide", "Some text.", "## Part", "- one", "- two"],
+        );
+        check_text(FileFormat::Csv, b"a,b\n1,2\n", &["| a", "| 1"]);
+    }
+
+    /// The text holds these pieces, in this order.
+    fn check_text(format: FileFormat, file: &[u8], pieces: &[&str]) {
+        let text = convert(format, file).unwrap().text;
+        let mut rest = text.as_str();
+        for piece in pieces {
+            let (_, behind) =
+                rest.split_once(piece).unwrap_or_else(|| panic!("no {piece:?} in {text:?}"));
+            rest = behind;
+        }
+    }
+
     #[test]
     fn a_file_without_text_says_so() {
         let empty = convert(FileFormat::Docx, &docx(""));
@@ -487,17 +586,5 @@ mod tests {
             let cut = convert(FileFormat::Docx, &bytes[..end]);
             assert!(matches!(cut, Err(ConvertError::Damaged { .. })), "{end}: {cut:?}");
         }
-    }
-
-    #[test]
-    fn dates_are_read_as_formats_write_them() {
-        let check =
-            |date: &str, expected: Option<i64>| assert_eq!(read_date(date), expected, "{date}");
-        check("1970-01-01T00:00:00Z", Some(0));
-        check("1970-01-01T01:00:00+01:00", Some(0));
-        check("1970-01-01T00:00:00", Some(0));
-        check("1970-01-02", Some(86_400));
-        check("Thu, 1 Jan 1970 01:00:00 +0100", Some(0));
-        check("yesterday", None);
     }
 }

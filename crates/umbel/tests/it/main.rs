@@ -8,5 +8,7 @@ mod change;
 #[cfg(all(feature = "html", feature = "pdf", feature = "office"))]
 mod fuzz;
 mod golden;
+#[cfg(feature = "html")]
+mod html;
 mod packing;
 mod support;

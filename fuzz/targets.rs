@@ -91,35 +91,76 @@ pub(crate) fn pdf(data: &[u8]) {
     converted(FileFormat::Pdf, data);
 }
 
-/// The other formats; the first byte chooses one. What is no archive is packed into one: a fuzzer does not keep checksums.
+/// The other formats; the first byte chooses one. An archive may be given as its parts: a fuzzer does not keep checksums.
 pub(crate) fn office(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
-    let formats = [FileFormat::Docx, FileFormat::Pptx, FileFormat::Xlsx];
+    let formats: Vec<FileFormat> = FileFormat::ALL
+        .into_iter()
+        .filter(|format| !matches!(format, FileFormat::Html | FileFormat::Pdf))
+        .collect();
     let format = formats[usize::from(*kind) % formats.len()];
-    if data.starts_with(b"PK") {
+    if spans_too_much(data) {
+        return;
+    }
+    let names = part_names(format);
+    if names.is_empty() || data.starts_with(b"PK") {
         converted(format, data);
     } else {
-        converted(format, &package(format, data));
+        converted(format, &package(names, data));
     }
 }
 
-/// A package of these parts, which are separated by NUL bytes; the relations between them are always the same.
-fn package(format: FileFormat, parts: &[u8]) -> Vec<u8> {
-    let (main, names): (&str, &[&str]) = match format {
-        FileFormat::Docx => (
+/// Whether a table cell or row says that it spans 100 000 columns or more. The reader of DOCX makes a list of them before it looks at the
+/// rest of the table, and the process ends where memory does. The limits of the child process are what holds there.
+fn spans_too_much(xml: &[u8]) -> bool {
+    // `gridSpan`, and `gridBefore` and `gridAfter` of a row.
+    const GRID: &[u8] = b"grid";
+    let tags = xml.windows(GRID.len()).enumerate().filter(|(_, word)| *word == GRID);
+    tags.map(|(at, _)| xml[at..].split(|&byte| byte == b'>').next().unwrap_or_default()).any(
+        |tag| {
+            tag.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+                .any(|run| run.len() > 5 && run[0].is_ascii_digit())
+        },
+    )
+}
+
+/// The parts of an archive that hold its content, the first one leading to the others; none for a format that is no archive.
+fn part_names(format: FileFormat) -> &'static [&'static str] {
+    match format {
+        FileFormat::Docx => &[
             "word/document.xml",
-            &["styles.xml", "numbering.xml", "footnotes.xml", "comments.xml", "header1.xml"],
-        ),
-        FileFormat::Pptx => (
+            "word/styles.xml",
+            "word/numbering.xml",
+            "word/footnotes.xml",
+            "word/comments.xml",
+            "word/header1.xml",
+            "docProps/core.xml",
+        ],
+        FileFormat::Pptx => &[
             "ppt/presentation.xml",
-            &["slides/slide1.xml", "slides/slide2.xml", "slideLayouts/slideLayout1.xml"],
-        ),
-        _ => (
+            "ppt/slides/slide1.xml",
+            "ppt/slides/slide2.xml",
+            "ppt/slideLayouts/slideLayout1.xml",
+            "docProps/core.xml",
+        ],
+        FileFormat::Xlsx => &[
             "xl/workbook.xml",
-            &["worksheets/sheet1.xml", "worksheets/sheet2.xml", "sharedStrings.xml", "styles.xml"],
-        ),
-    };
-    let (folder, file) = main.split_once('/').expect("each of them lies in a folder");
+            "xl/worksheets/sheet1.xml",
+            "xl/worksheets/sheet2.xml",
+            "xl/sharedStrings.xml",
+            "xl/styles.xml",
+            "docProps/core.xml",
+        ],
+        FileFormat::Odt | FileFormat::Odp | FileFormat::Ods => {
+            &["content.xml", "styles.xml", "meta.xml"]
+        }
+        FileFormat::Epub => &["book.opf", "a.xhtml", "b.xhtml", "toc.ncx"],
+        _ => &[],
+    }
+}
+
+/// An archive of these parts, which are separated by NUL bytes, with what leads from one to the other.
+fn package(names: &[&str], parts: &[u8]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let stored =
         zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -127,39 +168,26 @@ fn package(format: FileFormat, parts: &[u8]) -> Vec<u8> {
         zip.start_file(name, stored).expect("no name comes twice");
         zip.write_all(content).expect("it is written to memory");
     };
-    let relations = |of: &[(&str, &str)]| {
-        let relation = |(n, (kind, target)): (usize, &(&str, &str))| {
-            format!(
-                "<Relationship Id=\"rId{}\" Type=\"{OFFICE}/{kind}\" Target=\"{target}\"/>",
-                n + 1
-            )
-        };
-        let list: String = of.iter().enumerate().map(relation).collect();
-        format!("<Relationships xmlns=\"{PACKAGE}/relationships\">{list}</Relationships>")
-    };
-    add(
-        "[Content_Types].xml",
-        format!(
+    let main = names[0];
+    if let Some((folder, file)) = main.split_once('/') {
+        let types = format!(
             "<Types xmlns=\"{PACKAGE}/content-types\"><Default Extension=\"xml\" ContentType=\"application/xml\"/></Types>"
-        )
-        .as_bytes(),
-    );
-    let of_package = [("officeDocument", main), ("metadata/core-properties", "docProps/core.xml")];
-    add("_rels/.rels", relations(&of_package).as_bytes());
-    let kinds = names.iter().map(|&name| {
-        let kind = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".xml");
-        let kind = kind.trim_end_matches(|c: char| c.is_ascii_digit());
-        (if kind == "sheet" { "worksheet" } else { kind }, name)
-    });
-    let kinds: Vec<(&str, &str)> = kinds.collect();
-    add(&format!("{folder}/_rels/{file}.rels"), relations(&kinds).as_bytes());
-    let below = names.iter().map(|name| format!("{folder}/{name}"));
-    let all: Vec<String> = [main.to_owned()]
-        .into_iter()
-        .chain(below)
-        .chain(["docProps/core.xml".to_owned()])
-        .collect();
-    for (name, content) in all.iter().zip(parts.split(|&byte| byte == 0)) {
+        );
+        add("[Content_Types].xml", types.as_bytes());
+        let of_package = [main, "docProps/core.xml"].map(|name| (relation(name), name));
+        add("_rels/.rels", relations(&of_package).as_bytes());
+        let of_main = names.iter().skip(1).filter_map(|name| {
+            Some((relation(name), name.strip_prefix(folder)?.strip_prefix('/')?))
+        });
+        let of_main: Vec<(&str, &str)> = of_main.collect();
+        add(&format!("{folder}/_rels/{file}.rels"), relations(&of_main).as_bytes());
+    } else {
+        let container = format!(
+            "<container><rootfiles><rootfile full-path=\"{main}\" media-type=\"application/oebps-package+xml\"/></rootfiles></container>"
+        );
+        add("META-INF/container.xml", container.as_bytes());
+    }
+    for (name, content) in names.iter().zip(parts.split(|&byte| byte == 0)) {
         add(name, content);
     }
     zip.finish().expect("it is written to memory").into_inner()
@@ -167,6 +195,25 @@ fn package(format: FileFormat, parts: &[u8]) -> Vec<u8> {
 
 const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
 const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006";
+
+fn relations(of: &[(&str, &str)]) -> String {
+    let relation = |(n, (kind, target)): (usize, &(&str, &str))| {
+        format!("<Relationship Id=\"rId{}\" Type=\"{OFFICE}/{kind}\" Target=\"{target}\"/>", n + 1)
+    };
+    let list: String = of.iter().enumerate().map(relation).collect();
+    format!("<Relationships xmlns=\"{PACKAGE}/relationships\">{list}</Relationships>")
+}
+
+/// What a part is to the part that leads to it.
+fn relation(name: &str) -> &str {
+    let file = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".xml");
+    match file.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "document" | "presentation" | "workbook" => "officeDocument",
+        "core" => "metadata/core-properties",
+        "sheet" => "worksheet",
+        kind => kind,
+    }
+}
 
 /// What people type: dates, rules and conditions.
 pub(crate) fn words(data: &[u8]) {

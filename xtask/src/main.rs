@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let done = match args.next().as_deref() {
         Some("check") => check(),
         Some("tidy") => tidy::run(&root()),
-        Some("bench") => bench(args.next()),
+        Some("bench") => bench(args.next().as_deref()),
         _ => Err(USAGE.to_owned()),
     };
     match done {
@@ -66,20 +66,20 @@ fn check() -> Result<(), String> {
 }
 
 /// The benches, in release: those of leaf building, then those that need index and model, which take much longer to compile.
-fn bench(filter: Option<String>) -> Result<(), String> {
+fn bench(filter: Option<&str>) -> Result<(), String> {
     let leaves = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
     let path = ["run", "--release", "--package", "umbel-cli", "--features", "bench"];
     let path: Vec<&str> = path.into_iter().chain(["--bin", "umbel-bench", "--"]).collect();
     let is_of_leaves = |filter: &str| ["leaves", "peers"].iter().any(|name| name.contains(filter));
-    let wanted = filter.as_deref().unwrap_or_default();
+    let wanted = filter.unwrap_or_default();
     if is_of_leaves(wanted) {
         let mut command = cargo(&leaves);
-        command.args(&filter);
+        command.args(filter);
         step("bench of leaf building", command)?;
     }
     if wanted.is_empty() || !is_of_leaves(wanted) {
         let mut command = cargo(&path);
-        command.args(&filter);
+        command.args(filter);
         step("bench of the main path", command)?;
     }
     Ok(())

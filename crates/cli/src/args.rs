@@ -69,6 +69,7 @@ pub(crate) struct Demo {
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own, as it is typed")]
 pub(crate) struct Index {
     /// Folders or files; each is a source of its own.
     #[arg(required = true, value_name = "PATH")]

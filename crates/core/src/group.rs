@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn groups(sizes: &[usize], capacity: usize) -> Vec<Range<usize>> {
-        balance(sizes.len(), capacity, &|i, j| sizes[i..j].iter().sum())
+        balance(sizes.len(), capacity, |i, j| sizes[i..j].iter().sum())
     }
 
     fn check(sizes: &[usize], capacity: usize, expected: &[&[usize]]) {

@@ -315,7 +315,7 @@ impl RunSizes {
     /// The size of the neighbours `i..j` together with what lies between them; 0 for an empty range.
     pub(crate) fn size(&self, i: usize, j: usize) -> usize {
         match self.around.get(i..j) {
-            Some([(before, behind)]) | Some([(before, _), .., (_, behind)]) => behind - before,
+            Some([(before, behind)] | [(before, _), .., (_, behind)]) => behind - before,
             _ => 0,
         }
     }

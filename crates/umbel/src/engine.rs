@@ -36,6 +36,8 @@ use umbel_core::leaf::{EmbedLimit, embedded_text};
 
 /// Documents that are applied to the index between two flushes.
 const DOCUMENTS_PER_FLUSH: usize = 200;
+/// Leaves that are handed to the index at once, or those of one large document: a call has its costs, whatever it brings.
+const LEAVES_PER_UPSERT: usize = 1000;
 /// Texts that are embedded between two steps of the progress.
 const TEXTS_PER_STEP: usize = 64;
 /// The index is optimized when at least one in so many of its leaves changed.
@@ -282,6 +284,7 @@ impl Engine {
                 break;
             }
             let mut done = Pending { documents: Vec::new(), deletes: pending.deletes };
+            let mut batch = Vec::new();
             for id in pending.documents {
                 // One at a time: a batch of large documents would hold all of their texts and offsets.
                 for document in self.catalog.load(&[id]).await?.into_iter().flatten() {
@@ -291,13 +294,17 @@ impl Engine {
                     };
                     applied.embedded += fresh;
                     changed += points.len();
-                    self.index.upsert(points).await?;
+                    batch.extend(points);
                 }
                 if applied.interrupted {
                     break;
                 }
                 done.documents.push(id);
+                if batch.len() >= LEAVES_PER_UPSERT {
+                    self.index.upsert(std::mem::take(&mut batch)).await?;
+                }
             }
+            self.index.upsert(batch).await?;
             changed += done.deletes.len();
             self.index.delete(&done.deletes).await?;
             self.index.flush().await?;

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether somebody asked to stop.
 const TICK: Duration = Duration::from_millis(100);
 /// How long another process may hold the store before a change is given up until the next one.
-const HELD: Duration = Duration::from_secs(60);
+const HELD: Duration = Duration::from_mins(1);
 
 /// What is watched, and where changes go.
 pub(super) struct Watch<'a> {

@@ -67,7 +67,7 @@ impl Running {
 
     /// The next line of JSON, awaited for a minute at the most.
     fn json(&self) -> serde_json::Value {
-        let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("a line of output");
+        let line = self.lines.recv_timeout(Duration::from_mins(1)).expect("a line of output");
         serde_json::from_str(&line).unwrap()
     }
 
@@ -120,7 +120,7 @@ fn ctrl_c_commits_what_is_finished_and_the_next_run_goes_on() {
     let store = place.path().join(".umbel/catalog.sqlite-wal");
     let begun = std::time::Instant::now();
     while fs_err::metadata(&store).map_or(0, |log| log.len()) < 1 << 20 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was committed");
+        assert!(begun.elapsed() < Duration::from_mins(1), "nothing was committed");
         std::thread::sleep(Duration::from_millis(5));
     }
     index.interrupt();

@@ -81,6 +81,8 @@ fn mapping(front: &str, fence: &str) -> Result<Map<String, Value>, String> {
         serde_json::to_value(table).map_err(|error| error.to_string())?
     } else if front.trim().is_empty() {
         return Ok(Map::new());
+    } else if bracket_depth(front) > BRACKET_DEPTH {
+        return Err(format!("its brackets nest more than {BRACKET_DEPTH} deep"));
     } else {
         serde_norway::from_str(front).map_err(|error| error.to_string())?
     };
@@ -88,6 +90,24 @@ fn mapping(front: &str, fence: &str) -> Result<Map<String, Value>, String> {
         Value::Object(mapping) => Ok(mapping),
         _ => Err("it is not a mapping".to_owned()),
     }
+}
+
+/// How deep brackets may nest in YAML: the reader gives up here too, but only after a time that grows with the square of the
+/// depth. Source: `remaining_depth` in `serde_norway`.
+const BRACKET_DEPTH: usize = 128;
+
+/// How many brackets are open at once, quoted ones too.
+fn bracket_depth(front: &str) -> usize {
+    let (mut open, mut deepest) = (0_usize, 0);
+    for byte in front.bytes() {
+        match byte {
+            b'[' | b'{' => open += 1,
+            b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    deepest
 }
 
 /// What a mapping says, and what of it cannot be used.
@@ -175,6 +195,19 @@ mod tests {
         let found = FrontMatter::of("---\ndate: soon\n---\n");
         assert_eq!(found.stated.updated_at, None);
         assert!(found.warnings[0].contains("soon"), "{:?}", found.warnings);
+    }
+
+    #[test]
+    fn deep_brackets_are_text_at_once() {
+        let check = |open: &str, close: &str| {
+            let front = format!("---\na: {}{}\n---\n", open.repeat(1 << 20), close.repeat(1 << 20));
+            let found = FrontMatter::of(&front);
+            assert_eq!(found.body_start, 0, "{open}");
+            assert!(found.warnings[0].contains("128 deep"), "{:?}", found.warnings);
+        };
+        check("[", "]");
+        check("{a: ", "}");
+        check("[", "");
     }
 
     #[test]

@@ -21,14 +21,14 @@ use umbel::metadata::Metadata;
 struct HashedWords(EmbedderInfo);
 
 impl HashedWords {
-    fn new() -> Arc<dyn Embedder> {
+    fn embedder() -> Arc<dyn Embedder> {
         let info =
             EmbedderInfo { model: "hashed-words".to_owned(), dimension: 32, max_tokens: 10_000 };
         Arc::new(HashedWords(info))
     }
 
     fn vector(text: &str) -> Vec<f32> {
-        let mut vector = vec![0.1_f32; 32];
+        let mut vector = [0.1_f32; 32];
         for word in text.split_whitespace() {
             let hash = word.bytes().fold(7_usize, |hash, byte| hash * 31 % 1009 + byte as usize);
             vector[hash % 32] += 1.0;
@@ -69,8 +69,11 @@ struct Seen {
     documents: BTreeMap<String, (String, String, Metadata, Vec<LeafId>, String)>,
     index: Option<IndexCheck>,
     points: usize,
-    answers: Vec<Vec<(String, String, Option<f32>, Option<f32>)>>,
+    answers: Vec<Vec<Passage>>,
 }
+
+/// Document, text, and the scores of both legs.
+type Passage = (String, String, Option<f32>, Option<f32>);
 
 impl Place {
     fn new(embedder: Option<Arc<dyn Embedder>>) -> Place {
@@ -179,7 +182,7 @@ impl Random {
     }
 
     fn section(&mut self) -> String {
-        let body: String = (0..1 + self.below(3)).map(|_| self.paragraph()).collect();
+        let body: String = (0..=self.below(2)).map(|_| self.paragraph()).collect();
         format!("{} Section {}\n\n{body}", "#".repeat(1 + self.below(3)), self.below(20))
     }
 
@@ -194,7 +197,7 @@ impl Random {
         } else {
             String::new()
         };
-        let sections: String = (0..1 + self.below(5)).map(|_| self.section()).collect();
+        let sections: String = (0..=self.below(4)).map(|_| self.section()).collect();
         front + &sections
     }
 
@@ -277,7 +280,7 @@ fn a_changed_store_is_as_a_fresh_one(embedder: Option<Arc<dyn Embedder>>, change
 
 #[test]
 fn five_hundred_changes_leave_a_store_with_vectors_as_a_fresh_one() {
-    a_changed_store_is_as_a_fresh_one(Some(HashedWords::new()), 500);
+    a_changed_store_is_as_a_fresh_one(Some(HashedWords::embedder()), 500);
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn five_hundred_changes_leave_a_store_of_words_as_a_fresh_one() {
 
 #[test]
 fn p6_an_edit_leaves_nothing_of_the_old_text_and_a_delete_nothing_at_all() {
-    let place = Place::new(Some(HashedWords::new()));
+    let place = Place::new(Some(HashedWords::embedder()));
     let mut random = Random::new();
     let other = random.page();
     place.write("other.md", &other);
@@ -325,7 +328,7 @@ fn p6_an_edit_leaves_nothing_of_the_old_text_and_a_delete_nothing_at_all() {
 
 #[test]
 fn a_rename_and_a_copy_embed_nothing() {
-    let place = Place::new(Some(HashedWords::new()));
+    let place = Place::new(Some(HashedWords::embedder()));
     place.write("a.md", "# Page\n\n## One\n\nThe pelican sleeps.\n\n## Two\n\nThe heron wakes.\n");
     assert_eq!(place.index("store").embedded, 2);
     fs_err::rename(place.docs().join("a.md"), place.docs().join("b.md")).unwrap();
@@ -336,7 +339,7 @@ fn a_rename_and_a_copy_embed_nothing() {
 
 #[test]
 fn a_plan_says_what_then_happens_and_changes_nothing() {
-    let place = Place::new(Some(HashedWords::new()));
+    let place = Place::new(Some(HashedWords::embedder()));
     place.write("a.md", "# A\n\ntext of a\n");
     place.write("b.md", "# B\n\ntext of b\n");
     let store = place.dir.path().join("store");
@@ -366,7 +369,7 @@ fn a_plan_says_what_then_happens_and_changes_nothing() {
 
 #[test]
 fn a_run_that_is_stopped_keeps_what_it_had_read() {
-    let place = Place::new(Some(HashedWords::new()));
+    let place = Place::new(Some(HashedWords::embedder()));
     for n in 0..250 {
         place.write(&format!("{n}.md"), &format!("# Page {n}\n\ntext of {n}\n"));
     }

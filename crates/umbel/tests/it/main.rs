@@ -5,10 +5,10 @@
 
 mod cases;
 mod change;
+#[cfg(all(feature = "html", feature = "pdf"))]
+mod converted;
 #[cfg(all(feature = "html", feature = "pdf", feature = "office"))]
 mod fuzz;
 mod golden;
-#[cfg(feature = "html")]
-mod html;
 mod packing;
 mod support;

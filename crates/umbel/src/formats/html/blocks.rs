@@ -89,7 +89,9 @@ mod tests {
     fn pieces_join_and_empty_pairs_go() {
         let check = |pieces: Vec<Piece>, expected: Vec<Piece>| {
             let mut found = Vec::new();
-            pieces.into_iter().for_each(|piece| push(&mut found, piece));
+            for piece in pieces {
+                push(&mut found, piece);
+            }
             assert_eq!(found, expected);
         };
         let text = |text: &str| Piece::Text(text.to_owned());

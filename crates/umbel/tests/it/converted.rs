@@ -1,11 +1,11 @@
-//! HTML pages with known content, and inputs that parsers are tested with.
+//! Pages and PDFs with known content, and inputs that parsers are tested with.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use umbel::core::document::Place;
 use umbel::formats::html::{convert, encoding_name};
-use umbel::formats::{ConvertError, Converted};
+use umbel::formats::{ConvertError, Converted, pdf};
 
 /// A folder of the robustness data beside the repository; says so where it is absent.
 fn shared(folder: &str) -> Option<PathBuf> {
@@ -113,6 +113,27 @@ fn documents_of_all_elements_keep_their_text() {
     }
     // A page that is one navigation menu.
     check(&scores, 0.99, 0.99, &["hyperlink_03.html"]);
+}
+
+#[test]
+fn the_text_of_pdfs_is_found() {
+    let Some(folder) = shared("docling/pdf") else { return };
+    let mut recalls = Vec::new();
+    for file in entries(&folder.join("sources")) {
+        let expected =
+            folder.join("groundtruth").join(file.file_name().unwrap()).with_extension("md");
+        let Ok(expected) = fs_err::read_to_string(expected) else { continue };
+        let found = pdf::convert(&fs_err::read(&file).unwrap()).unwrap();
+        assert!(found.anchors.iter().any(|anchor| anchor.place == Place::Page(1)), "{file:?}");
+        let text = words_of_markdown(&found.text);
+        let (recall, _) = recall_and_precision(&text, &words_of_markdown(&expected));
+        eprintln!("{recall:.3} {}", file.display());
+        recalls.push(recall);
+    }
+    recalls.sort_by(f64::total_cmp);
+    let median = recalls[recalls.len() / 2];
+    eprintln!("{} files: median recall {median:.3}", recalls.len());
+    assert!(recalls.len() >= 10 && median >= 0.95, "{recalls:?}");
 }
 
 /// Converts, and checks what must hold for any input.

@@ -99,7 +99,7 @@ pub(crate) fn office(data: &[u8]) {
         .filter(|format| !matches!(format, FileFormat::Html | FileFormat::Pdf))
         .collect();
     let format = formats[usize::from(*kind) % formats.len()];
-    if spans_too_much(data) {
+    if asks_for_too_much(data) {
         return;
     }
     let names = part_names(format);
@@ -110,18 +110,16 @@ pub(crate) fn office(data: &[u8]) {
     }
 }
 
-/// Whether a table cell or row says that it spans 100 000 columns or more. The reader of DOCX makes a list of them before it looks at the
-/// rest of the table, and the process ends where memory does. The limits of the child process are what holds there.
-fn spans_too_much(xml: &[u8]) -> bool {
-    // `gridSpan`, and `gridBefore` and `gridAfter` of a row.
-    const GRID: &[u8] = b"grid";
-    let tags = xml.windows(GRID.len()).enumerate().filter(|(_, word)| *word == GRID);
-    tags.map(|(at, _)| xml[at..].split(|&byte| byte == b'>').next().unwrap_or_default()).any(
-        |tag| {
-            tag.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
-                .any(|run| run.len() > 5 && run[0].is_ascii_digit())
-        },
-    )
+/// Whether an attribute asks for 100 000 columns, rows or blanks or more. The reader of DOCX and ODT makes a list of them before
+/// it looks at the rest, and the process ends where memory does. The limits of the child process are what holds there.
+fn asks_for_too_much(xml: &[u8]) -> bool {
+    // `gridSpan`, `gridBefore` and `gridAfter`; `number-columns-spanned` and its like; `text:c`.
+    let names: [&[u8]; 3] = [b"grid", b"number-", b"text:c"];
+    (0..xml.len()).filter(|&at| names.iter().any(|name| xml[at..].starts_with(name))).any(|at| {
+        let tag = xml[at..].split(|&byte| byte == b'>').next().unwrap_or_default();
+        tag.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+            .any(|run| run.len() > 5 && run[0].is_ascii_digit())
+    })
 }
 
 /// The parts of an archive that hold its content, the first one leading to the others; none for a format that is no archive.

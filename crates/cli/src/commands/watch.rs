@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked whether somebody asked to stop.
 const TICK: Duration = Duration::from_millis(100);
-/// How long another process may hold the store before a change is given up until the next one.
+/// How long another process may hold the store before the watch ends with an error.
 const HELD: Duration = Duration::from_mins(1);
 
 /// What is watched, and where changes go.
@@ -62,6 +62,8 @@ impl Watch<'_> {
         }
         output.warning("watching for changes; Ctrl-C ends it");
         let store = fs_err::canonicalize(self.store).unwrap_or_else(|_| self.store.to_owned());
+        // What changed after the first run had looked and before the watch began.
+        say(&self.take_in().await?, output)?;
         while interrupt::go_on().is_continue() {
             if wait_for_burst(&changes, &store)? {
                 let report = self.take_in().await?;

@@ -52,6 +52,11 @@ fn check() -> Result<(), String> {
         command.args(["--features", features]);
         step(&format!("feature: {name}"), command)?;
     }
+    // The command and the library share a name, so their pages share a folder: one after the other, the library's last.
+    let document_all = ["--", "--document-private-items", "-D", "warnings"];
+    let mut of_command = cargo(&["rustdoc", "--quiet", "--package", "umbel-cli", "--bin", "umbel"]);
+    of_command.args(document_all);
+    step("docs of the command", of_command)?;
     let mut docs =
         cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
     docs.env("RUSTDOCFLAGS", "-D warnings");

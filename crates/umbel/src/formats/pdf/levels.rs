@@ -4,8 +4,9 @@
 
 use super::blocks::{Block, Source, plain};
 use super::lines::words;
-use lopdf::Document;
-use std::collections::BTreeMap;
+use lopdf::{Document, Object, ObjectId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An entry of the file's outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,13 +16,44 @@ pub(super) struct Bookmark {
     page: usize,
 }
 
-/// The entries of the file's outline, in its order.
+/// The entries of the file's outline, in its order; none where the outline leads back to itself, or cannot be read.
 pub(super) fn outline(document: &Document) -> Vec<Bookmark> {
-    let entries = document.get_toc().map(|toc| toc.toc).unwrap_or_default();
+    if leads_back(document) {
+        return Vec::new();
+    }
+    let toc = catch_unwind(AssertUnwindSafe(|| document.get_toc()));
+    let entries = toc.ok().and_then(Result::ok).map(|toc| toc.toc).unwrap_or_default();
     entries
         .into_iter()
         .map(|e| Bookmark { level: e.level, title: words(&e.title), page: e.page })
         .collect()
+}
+
+/// Whether an object of the outline, or of the names that it refers to, is reached twice: the library would walk on for ever,
+/// or in time exponential in the depth.
+fn leads_back(document: &Document) -> bool {
+    let Ok(catalog) = document.catalog() else { return false };
+    let mut seen: BTreeSet<ObjectId> = BTreeSet::new();
+    let mut ahead: Vec<&Object> = [b"Outlines".as_slice(), b"Dests", b"Names"]
+        .iter()
+        .filter_map(|key| catalog.get(key).ok())
+        .collect();
+    while let Some(object) = ahead.pop() {
+        let found = match object {
+            Object::Reference(id) if !seen.insert(*id) => return true,
+            Object::Reference(id) => document.get_object(*id).ok(),
+            direct => Some(direct),
+        };
+        match found {
+            Some(Object::Array(kids)) => ahead.extend(kids),
+            Some(Object::Dictionary(node)) => {
+                let links = [b"First".as_slice(), b"Next", b"Kids", b"Dests"];
+                ahead.extend(links.iter().filter_map(|link| node.get(link).ok()));
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Gives every heading its level: the outline's where it is listed, below the listed one above it where it is not.

@@ -163,6 +163,28 @@ fn the_outline_gives_the_levels_and_finds_headings_that_look_like_text() {
 }
 
 #[test]
+fn an_outline_that_leads_back_to_itself_is_left_out() {
+    let check = |catalog: &str, objects: &[&str]| {
+        let objects: Vec<String> = objects.iter().map(|&object| object.to_owned()).collect();
+        let pages = [page(&[(PLAIN, 20, "Pumps"), (PLAIN, 10, BODY)])];
+        let bytes =
+            Sample { pages: &pages, catalog, objects: &objects, ..Sample::default() }.bytes();
+        let text = convert(&bytes).unwrap().text;
+        assert_eq!(text, format!("# Pumps\n\n{BODY}\n"), "{catalog} {objects:?}");
+    };
+    let outlines = "<< /Type /Outlines /First 8 0 R >>";
+    let entry = |links: &str| format!("<< /Title (Pumps) /Dest [5 0 R /Fit] {links} >>");
+    check("/Outlines 7 0 R", &[outlines, &entry("/Next 8 0 R")]);
+    check("/Outlines 7 0 R", &[outlines, &entry("/Next 9 0 R"), &entry("/Next 8 0 R")]);
+    check("/Outlines 7 0 R", &[outlines, &entry("/First 9 0 R"), &entry("/First 7 0 R")]);
+    check("/Outlines 7 0 R", &[outlines, &entry("/First 9 0 R /Next 9 0 R"), &entry("")]);
+    let names = "/Outlines 7 0 R /Names << /Dests 9 0 R >>";
+    check(names, &[outlines, &entry(""), "<< /Kids [9 0 R 9 0 R] >>"]);
+    // The library indexes an empty destination: that costs the outline, not the file.
+    check("/Outlines 7 0 R", &[outlines, "<< /Title (Pumps) /Dest [] >>"]);
+}
+
+#[test]
 fn running_heads_and_page_numbers_are_dropped() {
     let topics = ["Pumps", "Valves", "Pipes", "Tanks", "Gauges"];
     let pages: Vec<String> = (1..)

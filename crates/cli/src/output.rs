@@ -188,6 +188,17 @@ impl Drop for Bar {
     }
 }
 
+/// So many of what has a name, which stands in the singular behind one.
+pub(crate) fn counted(value: usize, one: &str, many: &str) -> String {
+    format!("{} {}", number(value), if value == 1 { one } else { many })
+}
+
+/// "1,200 documents, 1 leaf".
+pub(crate) fn documents_and_leaves(documents: usize, leaves: usize) -> String {
+    let documents = counted(documents, "document", "documents");
+    format!("{documents}, {}", counted(leaves, "leaf", "leaves"))
+}
+
 /// A number with commas between thousands.
 pub(crate) fn number(value: usize) -> String {
     let digits = value.to_string();

@@ -159,7 +159,7 @@ pub enum ConvertError {
         detail: String,
     },
     /// It holds pictures of text, or nothing at all.
-    #[error("holds no text ({pages} pages): scanned pages need OCR first")]
+    #[error("holds no text ({pages} pages)")]
     NoText {
         /// How many pages it has.
         pages: usize,
@@ -180,6 +180,12 @@ pub enum ConvertError {
     #[error("takes too much memory to convert, the limit is {limit_bytes} bytes")]
     OutOfMemory {
         /// How much it was given.
+        limit_bytes: u64,
+    },
+    /// It is a compressed file whose parts are too large, which is what a decompression bomb looks like.
+    #[error("unpacks to more than {limit_bytes} bytes")]
+    UnpacksToTooMuch {
+        /// How much it may unpack to.
         limit_bytes: u64,
     },
     /// The result is too large.
@@ -208,11 +214,12 @@ impl ConvertError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ConvertError::Encrypted => Some("save it without a password"),
-            ConvertError::NoText { .. } => Some("run OCR over it first"),
+            ConvertError::NoText { .. } => Some("if its pages are scans, run OCR over it first"),
             ConvertError::TimedOut { .. } => Some("raise `read.timeout_seconds`"),
             ConvertError::OutOfMemory { .. } => Some("raise `read.memory_mb`"),
             ConvertError::TooLarge { .. } => Some("raise `read.output_mb`"),
             ConvertError::Damaged { .. }
+            | ConvertError::UnpacksToTooMuch { .. }
             | ConvertError::NotBuilt { .. }
             | ConvertError::Crashed { .. }
             | ConvertError::NoWorker { .. } => None,

@@ -78,6 +78,18 @@ pub enum ReadError {
     },
 }
 
+impl ReadError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ReadError::Encoding { .. } => Some("save it as UTF-8"),
+            ReadError::Convert(error) => error.hint(),
+            ReadError::TooLarge { .. } => Some("split it into smaller files"),
+            ReadError::Binary { .. } => None,
+        }
+    }
+}
+
 /// The largest file that is read: offsets are kept in 32 bits, and a tree is held in memory.
 pub const MAX_FILE_BYTES: usize = 1 << 30;
 

@@ -3,7 +3,7 @@
 use super::{configuration, embedder};
 use crate::args::{self, Args};
 use crate::interrupt;
-use crate::output::{Output, number};
+use crate::output::{Output, counted, documents_and_leaves, number};
 use umbel::engine::inspect::{Finding, Inspector};
 use umbel::engine::repair::{config_of_store, rebuild, remove_index};
 use umbel::engine::{Engine, IndexCheck, check_index, peek};
@@ -102,10 +102,9 @@ fn print(checked: &Checked, before: Option<&Checked>, output: &Output) -> anyhow
         output.line(format!("{}: {}", finding.document, finding.problem));
     }
     output.line(format!(
-        "{} documents, {} leaves checked: {} violations",
-        number(checked.documents),
-        number(checked.leaves),
-        number(checked.findings.len())
+        "{} checked: {}",
+        documents_and_leaves(checked.documents, checked.leaves),
+        counted(checked.findings.len(), "violation", "violations")
     ));
     match checked.index {
         None => output.warning(

@@ -2,7 +2,7 @@
 
 use super::configuration;
 use crate::args::Args;
-use crate::output::Output;
+use crate::output::{Output, documents_and_leaves};
 use umbel::config::Config;
 use umbel::embed::Embedder as _;
 use umbel::embed::local::{LocalEmbedder, LocalOptions};
@@ -31,9 +31,8 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
     });
     let store = match peek(&args.store).await {
         Ok(info) => Ok(format!(
-            "{} documents, {} leaves, {} to be applied, vectors: {}",
-            info.catalog.documents,
-            info.catalog.leaves,
+            "{}, {} to be applied, vectors: {}",
+            documents_and_leaves(info.catalog.documents, info.catalog.leaves),
             info.catalog.pending,
             info.model.as_deref().unwrap_or("none")
         )),

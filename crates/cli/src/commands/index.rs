@@ -4,7 +4,7 @@ use super::watch::Watch;
 use super::{configuration, embedder, not_held};
 use crate::args::{self, Args};
 use crate::interrupt::{self, INTERRUPTED};
-use crate::output::{Output, number, usage};
+use crate::output::{Output, counted, documents_and_leaves, number, usage};
 use crate::wire;
 use std::path::Path;
 use umbel::engine::ingest::{IngestReport, IngestRequest, Plan, Skipped, plan};
@@ -90,9 +90,8 @@ pub(crate) fn print(report: &IngestReport, output: &Output) -> anyhow::Result<()
     }
     print_warnings(&report.skipped, &report.warnings, output);
     output.line(format!(
-        "{} documents, {} leaves: {} added, {} updated, {} removed, {} unchanged; {} embedded",
-        number(report.documents),
-        number(report.leaves),
+        "{}: {} added, {} updated, {} removed, {} unchanged; {} embedded",
+        documents_and_leaves(report.documents, report.leaves),
         number(report.added),
         number(report.updated),
         number(report.removed),
@@ -122,22 +121,28 @@ fn print_plan(plan: &Plan, output: &Output) -> anyhow::Result<()> {
         }
     }
     output.line(format!(
-        "would be: {} added, {} updated, {} removed, {} unchanged; {} leaves written, {} embedded",
+        "would be: {} added, {} updated, {} removed, {} unchanged; {} written, {} embedded",
         number(plan.added.len()),
         number(plan.updated.len()),
         number(plan.removed.len()),
         number(plan.unchanged),
-        number(plan.leaves),
+        counted(plan.leaves, "leaf", "leaves"),
         number(plan.embedded),
     ));
     print_other_formats(&plan.skipped, output);
     Ok(())
 }
 
-fn print_warnings(skipped: &[Skipped], warnings: &[(String, String)], output: &Output) {
-    for skipped in skipped.iter().filter(|skipped| skipped.broken) {
-        output.warning(format!("skipped `{}`: {}", skipped.path, skipped.reason));
+/// The files that were meant to be read and are not, each with the reason.
+pub(super) fn print_skipped(skipped: &[Skipped], output: &Output) {
+    for Skipped { path, reason, hint, .. } in skipped.iter().filter(|skipped| skipped.broken) {
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        output.warning(format!("skipped `{path}`: {reason}{hint}"));
     }
+}
+
+fn print_warnings(skipped: &[Skipped], warnings: &[(String, String)], output: &Output) {
+    print_skipped(skipped, output);
     for (document, warning) in warnings {
         output.warning(format!("`{document}`: {warning}"));
     }

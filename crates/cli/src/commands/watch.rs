@@ -2,6 +2,7 @@
 //!
 //! Invariant: the store is held only while a change is taken in, so that it can be searched in between.
 
+use super::index::print_skipped;
 use crate::interrupt;
 use crate::output::{Output, number};
 use crate::wire;
@@ -135,9 +136,7 @@ fn say(report: &IngestReport, output: &Output) -> anyhow::Result<()> {
     if output.is_json() {
         return output.json(&wire::index(report));
     }
-    for skipped in report.skipped.iter().filter(|skipped| skipped.broken) {
-        output.warning(format!("skipped `{}`: {}", skipped.path, skipped.reason));
-    }
+    print_skipped(&report.skipped, output);
     output.line(format!(
         "{} added, {} updated, {} removed; {} embedded",
         number(report.added),

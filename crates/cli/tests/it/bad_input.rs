@@ -229,7 +229,7 @@ fn an_unreadable_file_is_skipped_with_a_warning() {
     let args = ["index", "docs", "--lexical"];
     let ran = Ran::of(as_other_user(&place, &args), args.join(" ")).succeeds();
     let ran = ran.warns("`secret.md`: cannot be read");
-    assert!(ran.stdout().contains("1 documents"), "{}", ran.stdout());
+    assert!(ran.stdout().contains("1 document"), "{}", ran.stdout());
 }
 
 #[test]

@@ -106,6 +106,26 @@ fn a_damaged_file_is_named_and_costs_nothing_else() {
 }
 
 #[test]
+fn a_file_that_is_not_read_says_what_to_do_where_something_can_be_done() {
+    let place = Place::new();
+    place.write("docs/latin.md", b"# Men\xfc\n");
+    place.write("docs/binary.md", b"# \0\n");
+    place.write("docs/empty.html", "<html></html>");
+    place
+        .run(&["index", "docs", "--lexical"])
+        .succeeds()
+        .warns("skipped `latin.md`: is not UTF-8 (byte 5); save it as UTF-8");
+    let report = place.run(&["index", "docs", "--lexical", "--json"]).succeeds().json();
+    let hint = |path: &str| {
+        let skipped = list(&report, "/skipped").iter().find(|row| text(row, "/path") == path);
+        skipped.unwrap_or_else(|| panic!("{path} was read")).pointer("/hint").cloned()
+    };
+    assert_eq!(hint("latin.md"), Some("save it as UTF-8".into()));
+    assert_eq!(hint("empty.html"), Some("if its pages are scans, run OCR over it first".into()));
+    assert_eq!(hint("binary.md"), None);
+}
+
+#[test]
 fn a_file_that_was_read_and_is_broken_now_is_kept_as_it_was() {
     let place = Place::new();
     place.write(

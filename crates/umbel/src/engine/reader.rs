@@ -78,19 +78,19 @@ impl Reader<'_> {
     }
 
     fn read_file(&self, file: &Found) -> Outcome {
-        let skipped = |reason: String| {
-            Outcome::Skipped(Skipped { path: file.path.clone(), reason, broken: true })
+        let skipped = |reason: String, hint: Option<&'static str>| {
+            Outcome::Skipped(Skipped { path: file.path.clone(), reason, hint, broken: true })
         };
         if file.size_bytes > MAX_FILE_BYTES as u64 {
             let error = ReadError::TooLarge {
                 size_bytes: file.size_bytes as usize,
                 limit_bytes: MAX_FILE_BYTES,
             };
-            return skipped(error.to_string());
+            return skipped(error.to_string(), error.hint());
         }
         let (bytes, modified) = match contents(&file.file) {
             Ok(contents) => contents,
-            Err(error) => return skipped(format!("cannot be read: {error}")),
+            Err(error) => return skipped(format!("cannot be read: {error}"), None),
         };
         let changed = self.dates.get(&file.path, &bytes).or(modified);
         let rule = self.rules.stated(&file.path);
@@ -106,7 +106,7 @@ impl Reader<'_> {
         }
         let draft = match Draft::read(file.kind, bytes, &limits(self.builder.config)) {
             Ok(draft) => draft,
-            Err(error) => return skipped(error.to_string()),
+            Err(error) => return skipped(error.to_string(), error.hint()),
         };
         let voices = Voices {
             rule,

@@ -28,6 +28,8 @@ pub struct Skipped {
     pub path: String,
     /// Why.
     pub reason: String,
+    /// What to do about it, where there is something.
+    pub hint: Option<&'static str>,
     /// Whether it was meant to be read: a broken file, not another format.
     pub broken: bool,
 }
@@ -133,6 +135,7 @@ pub(super) fn walk(root: &Path, store: &Path, settings: &ReadSettings) -> Walked
     let skip = |path: &Path, reason: String, broken: bool| Skipped {
         path: relative(root, path).unwrap_or_else(|| path.to_string_lossy().into_owned()),
         reason,
+        hint: None,
         broken,
     };
     for entry in walker.build() {

@@ -21,8 +21,8 @@ const UNPACKED_BYTES: u64 = 256 << 20;
 /// Headers, footers, comments, hidden sheets and pictures are left out; the notes of slides and alternative texts are kept.
 ///
 /// # Errors
-/// [`ConvertError::Encrypted`], [`ConvertError::Damaged`], [`ConvertError::NoText`], [`ConvertError::TooLarge`] where it
-/// unpacks to more than 256 MiB, and [`ConvertError::NotBuilt`] for a format that is not an office format.
+/// [`ConvertError::Encrypted`], [`ConvertError::Damaged`], [`ConvertError::NoText`], [`ConvertError::UnpacksToTooMuch`] where
+/// it unpacks to more than 256 MiB, and [`ConvertError::NotBuilt`] for a format that is not an office format.
 pub fn convert(format: FileFormat, bytes: &[u8]) -> Result<Converted, ConvertError> {
     let input = match format {
         FileFormat::Docx => InputFormat::Docx,
@@ -122,7 +122,8 @@ fn measure(bytes: &[u8], limit_bytes: u64) -> Result<(), ConvertError> {
         let mut part = part.take(left + 1);
         let _: io::Result<u64> = io::copy(&mut part, &mut io::sink());
         let read_bytes = left + 1 - part.limit();
-        left = left.checked_sub(read_bytes).ok_or(ConvertError::TooLarge { limit_bytes })?;
+        left =
+            left.checked_sub(read_bytes).ok_or(ConvertError::UnpacksToTooMuch { limit_bytes })?;
     }
     Ok(())
 }
@@ -575,7 +576,10 @@ mod tests {
     #[test]
     fn a_file_that_unpacks_to_too_much_is_not_read() {
         let bytes = package(&[("word/document.xml", " ".repeat(1 << 20))], &[]);
-        assert_eq!(measure(&bytes, 1 << 19), Err(ConvertError::TooLarge { limit_bytes: 1 << 19 }));
+        assert_eq!(
+            measure(&bytes, 1 << 19),
+            Err(ConvertError::UnpacksToTooMuch { limit_bytes: 1 << 19 })
+        );
         assert_eq!(measure(&bytes, 1 << 21), Ok(()));
     }
 

@@ -14,9 +14,9 @@ use umbel::core::document::{Document, Library};
 use umbel::core::expand::Expansion;
 use umbel::core::hit::{Ancestor, Hit, LeafRecord, Scores};
 use umbel::core::id::{DocId, LeafId};
-use umbel::core::merge::MergeConfig;
+use umbel::core::merge::{MergeConfig, Rule};
 use umbel::core::outline::Format;
-use umbel::core::pack::PackConfig;
+use umbel::core::pack::{Order, PackConfig};
 use umbel::core::span::Span;
 use umbel::core::trace::{AssembleConfig, assemble};
 use umbel::embed::Embedder as _;
@@ -152,26 +152,41 @@ fn assembly() {
             hit(document, at, ordinal, rank)
         })
         .collect();
-    for (name, expansion) in [("none", Expansion::None), ("parent", Expansion::Parent)] {
+    let by_budget =
+        MergeConfig { rule: Rule::Budget { base: 1.0 / 3.0 }, ..MergeConfig::default() };
+    let ways = [
+        ("merge, expand none", MergeConfig::default(), Expansion::None),
+        ("merge by budget, expand none", by_budget, Expansion::None),
+        ("merge, expand parent", MergeConfig::default(), Expansion::Parent),
+        ("merge, expand siblings:1", MergeConfig::default(), Expansion::Siblings(1)),
+        ("merge, expand sentences:3", MergeConfig::default(), Expansion::Sentences(3)),
+        ("merge, expand auto", MergeConfig::default(), Expansion::Auto),
+    ];
+    for (name, merge, expansion) in ways {
         let settings = AssembleConfig {
             depth: 60,
-            merge: MergeConfig::default(),
+            merge,
             expansion,
             parent_cap_tokens: 800,
-            pack: PackConfig { budget_tokens: 4000, limit: None },
+            pack: PackConfig {
+                budget_tokens: 4000,
+                reserve_tokens: 0,
+                limit: None,
+                order: Order::Evidence,
+            },
         };
         let mut times: Vec<Duration> = (0..2000)
             .map(|_| {
                 let hits = hits.clone();
                 let start = Instant::now();
-                black_box(assemble(hits, &library, &settings));
+                black_box(assemble(hits, &library, &settings, None));
                 start.elapsed()
             })
             .collect();
         times.sort_unstable();
         let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e6;
         row(
-            &format!("collapse, merge, expand {name}, pack 60 hits"),
+            &format!("collapse, {name}, pack 60 hits"),
             &format!("{:.0} µs p50, {:.0} µs p95", at(0.5), at(0.95)),
         );
     }

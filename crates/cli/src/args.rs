@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
+use umbel::core::expand::Expansion;
 
 /// Finds the exact spans of your documents that are worth reading within a token budget, and says why.
 #[derive(Debug, Parser)]
@@ -109,15 +110,18 @@ pub(crate) struct Remove {
 pub(crate) struct Search {
     /// The question.
     pub(crate) query: String,
+    /// The same question in other words, or one of its parts; may be repeated, the lists are fused.
+    #[arg(long, value_name = "QUESTION")]
+    pub(crate) also: Vec<String>,
     /// Tokens of all passages together.
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget: Option<u32>,
     /// Passages at the most, inside the budget.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
-    /// What leaves that were not merged are delivered as.
-    #[arg(long, value_name = "HOW", value_parser = ["none", "parent"])]
-    pub(crate) expand: Option<String>,
+    /// What leaves that were not merged are delivered as: none, parent, siblings:N, sentences:N, tokens:N or auto.
+    #[arg(long, value_name = "HOW")]
+    pub(crate) expand: Option<Expansion>,
     /// Search only documents that meet a condition, as `connector=wiki`, `label=hr|staff`, `path=guide/**` or
     /// `updated_at>=2024-01-01`; may be repeated, then all are to hold.
     ///

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every number shown stands in the answer; nothing is computed here.
 
+use crate::output::counted;
 use crate::wire::{blocked, doc_name, drop_reason, headings, kind, node_name};
 use std::fmt::Write as _;
 use umbel::core::hit::Scores;
@@ -104,10 +105,6 @@ fn write_more(out: &mut String, what: &str, count: usize) -> std::fmt::Result {
 }
 
 /// `1 passage`, `2 passages`.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 fn scores(scores: Scores) -> String {
     let leg = |name: &str, score: Option<f32>| match score {
         Some(score) => format!("{name} {score:.3}"),
@@ -130,14 +127,14 @@ fn write_summary(out: &mut String, response: &SearchResponse) -> std::fmt::Resul
                 out,
                 "nothing fits {} tokens: {} dropped",
                 response.budget_tokens,
-                counted(dropped, "hit")
+                counted(dropped, "hit", "hits")
             ),
         };
     }
     writeln!(
         out,
         "{}, {} of {} tokens",
-        counted(response.context.passages.len(), "passage"),
+        counted(response.context.passages.len(), "passage", "passages"),
         response.context.tokens,
         response.budget_tokens
     )
@@ -159,7 +156,7 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
             node_name(response, share.node, share.span),
             share.matched,
             share.of,
-            share.ratio(),
+            share.ratio,
             fire.tokens_before,
             fire.tokens_after
         )?;
@@ -178,9 +175,7 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
         writeln!(
             out,
             "nearly: {node}  {} of {} children ({:.2})",
-            share.matched,
-            share.of,
-            share.ratio()
+            share.matched, share.of, share.ratio
         )?;
     }
     for (share, reason) in &trace.merge.blocked {

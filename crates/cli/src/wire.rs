@@ -32,6 +32,8 @@ impl From<Span> for SpanJson {
 #[derive(Debug, Serialize)]
 pub(crate) struct SearchJson {
     query: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also: Vec<String>,
     context: ContextJson,
     trace: TraceJson,
     cursor: Option<String>,
@@ -147,6 +149,7 @@ struct TraceJson {
     shortfall: usize,
     retry: bool,
     fired: bool,
+    could_fire: bool,
     fires: Vec<FireJson>,
     near_misses: Vec<ShareJson>,
     blocked: Vec<BlockedJson>,
@@ -163,6 +166,7 @@ struct ShareJson {
     matched: usize,
     of: usize,
     ratio: f64,
+    wanted: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -202,6 +206,8 @@ pub(crate) fn kind(kind: ItemKind) -> &'static str {
         ItemKind::Leaf => "leaf",
         ItemKind::Merged => "merged",
         ItemKind::Parent => "parent",
+        ItemKind::Siblings => "siblings",
+        ItemKind::Window => "window",
         ItemKind::Cropped => "cropped",
     }
 }
@@ -223,6 +229,7 @@ pub(crate) fn blocked(reason: BlockedBy) -> &'static str {
         BlockedBy::Budget => "budget",
         BlockedBy::Root => "merge_root",
         BlockedBy::ParentMissing => "parent missing",
+        BlockedBy::Rival => "rival",
     }
 }
 
@@ -323,7 +330,8 @@ fn share(response: &SearchResponse, share: &Share) -> ShareJson {
         level: share.kind.map(level),
         matched: share.matched,
         of: share.of,
-        ratio: share.ratio(),
+        ratio: share.ratio,
+        wanted: share.wanted,
     }
 }
 
@@ -345,6 +353,7 @@ pub(crate) fn search(response: &SearchResponse) -> SearchJson {
     });
     SearchJson {
         query: response.query.clone(),
+        also: response.also.clone(),
         context: ContextJson {
             budget: response.budget_tokens,
             tokens: context.tokens,
@@ -369,6 +378,7 @@ pub(crate) fn search(response: &SearchResponse) -> SearchJson {
             shortfall: trace.shortfall,
             retry: false,
             fired: !trace.merge.fires.is_empty(),
+            could_fire: trace.merge.could_fire,
             fires: fires.collect(),
             near_misses: trace
                 .merge
@@ -425,6 +435,8 @@ pub(crate) struct IndexJson {
 struct SkippedJson {
     path: String,
     reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -450,7 +462,8 @@ pub(crate) fn index(report: &IngestReport) -> IndexJson {
 }
 
 fn skipped(skipped: &[Skipped]) -> Vec<SkippedJson> {
-    let row = |s: &Skipped| SkippedJson { path: s.path.clone(), reason: s.reason.clone() };
+    let row =
+        |s: &Skipped| SkippedJson { path: s.path.clone(), reason: s.reason.clone(), hint: s.hint };
     skipped.iter().map(row).collect()
 }
 
@@ -542,6 +555,7 @@ pub(crate) struct StatsJson {
     level_tokens: BTreeMap<&'static str, LevelJson>,
     whole_sections_share: Option<f64>,
     satisfiable_share: Option<f64>,
+    can_fire_share: Option<f64>,
     greedy_parents: usize,
     documents_with_warnings: usize,
     advice: Vec<String>,
@@ -627,8 +641,9 @@ pub(crate) fn stats(stats: &Stats) -> StatsJson {
             })
             .collect(),
         whole_sections_share: stats.whole_sections_share,
-        satisfiable_share: stats.satisfiable_share,
-        greedy_parents: stats.greedy_parents,
+        satisfiable_share: stats.merging.satisfiable_share(),
+        can_fire_share: stats.merging.can_fire_share(),
+        greedy_parents: stats.merging.greedy,
         documents_with_warnings: stats.documents_with_warnings,
         advice: stats.advice.clone(),
     }

@@ -11,29 +11,42 @@ use std::collections::BTreeMap;
 pub struct Voice {
     /// The member that speaks: the best one.
     pub hit: Hit,
-    /// How many members the list held.
-    pub seen: usize,
+    /// The other members that were fetched, best first.
+    pub others: Vec<Hit>,
 }
 
-/// Keeps the first `depth` distinct clusters of a list in falling score, and how many hits were examined for them.
+impl Voice {
+    /// The members that were fetched, the one that speaks first.
+    pub fn members(&self) -> impl Iterator<Item = &Hit> {
+        std::iter::once(&self.hit).chain(&self.others)
+    }
+
+    /// How many members were fetched.
+    pub fn seen(&self) -> usize {
+        1 + self.others.len()
+    }
+}
+
+/// Keeps the first `depth` distinct clusters of a list in falling score, and how many hits were examined for them. Members
+/// further down the list are kept with their cluster.
 pub fn collapse(hits: Vec<Hit>, depth: usize) -> (Vec<Voice>, usize) {
     let mut voices: Vec<Voice> = Vec::new();
     let mut places: BTreeMap<ClusterId, usize> = BTreeMap::new();
-    let mut examined = 0;
-    for hit in hits {
+    let mut examined = None;
+    let fetched = hits.len();
+    for (at, hit) in hits.into_iter().enumerate() {
         match places.get(&hit.record.cluster) {
             Some(&place) => {
-                if let Some(voice) = voices.get_mut(place) {
-                    voice.seen += 1;
-                }
+                voices.get_mut(place).into_iter().for_each(|v| v.others.push(hit.clone()))
             }
-            None if voices.len() == depth => break,
+            None if voices.len() == depth => {
+                examined.get_or_insert(at);
+            }
             None => {
                 places.insert(hit.record.cluster, voices.len());
-                voices.push(Voice { hit, seen: 1 });
+                voices.push(Voice { hit, others: Vec::new() });
             }
         }
-        examined += 1;
     }
-    (voices, examined)
+    (voices, examined.unwrap_or(fetched))
 }

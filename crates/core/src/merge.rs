@@ -2,60 +2,76 @@
 //!
 //! Invariant: a node fires only on children that were retrieved or merged just below it; nothing is in the list twice.
 
+mod budget;
+mod grove;
+mod ratio;
+mod satisfy;
+
 use crate::collapse::Voice;
 use crate::document::Library;
-use crate::hit::Scores;
+use crate::hit::{Hit, Scores};
 use crate::id::{ClusterId, DocId, LeafId};
 use crate::span::Span;
 use crate::tree::NodeKind;
-use std::collections::{BTreeMap, BTreeSet};
+use grove::Grove;
+use std::collections::BTreeMap;
+
+pub use satisfy::{Satisfiability, need, satisfiable, share_of_list};
 
 /// When siblings are merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeConfig {
     /// Whether anything is merged at all.
     pub enabled: bool,
+    /// What share of a node must have been retrieved.
+    pub rule: Rule,
     /// How many children must have been retrieved, at the least.
     pub min_siblings: usize,
-    /// Which share of all children must have been retrieved, at the least: 0 to 1.
-    pub ratio: f64,
     /// Larger nodes are not merged.
     pub max_merge_tokens: usize,
     /// Whether the root may fire.
     pub merge_root: bool,
 }
 
+/// What share of a node must have been retrieved before it replaces its children.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// A fixed share, decided level by level from the leaves up.
+    Ratio {
+        /// The share, at the least: 0 to 1.
+        ratio: f64,
+        /// What it is a share of.
+        by: RatioBy,
+    },
+    /// A share of the node's tokens that grows as the budget fills, from `base` to `2 × base`; decided in rank order, and only
+    /// for nodes that still fit.
+    ///
+    /// Source: Lu et al., HiChunk, arXiv 2509.11552, 2025, whose `base` is 1/3.
+    Budget {
+        /// The share while nothing is used: 0 to 1.
+        base: f64,
+    },
+}
+
+/// What a share of a node is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RatioBy {
+    /// Its children.
+    Children,
+    /// Its budget tokens.
+    Tokens,
+}
+
 impl Default for MergeConfig {
     fn default() -> MergeConfig {
         MergeConfig {
             enabled: true,
+            rule: Rule::Ratio { ratio: 0.5, by: RatioBy::Children },
             min_siblings: 2,
-            ratio: 0.5,
             max_merge_tokens: 800,
             merge_root: true,
         }
     }
-}
-
-/// The smallest number of matched children that fires a node with so many children: at least `min_siblings`, and a share of at
-/// least `ratio`. It may be more than there are children: then the rule cannot fire.
-pub fn need(children: usize, min_siblings: usize, ratio: f64) -> usize {
-    let share = (0..=children).find(|&matched| meets_ratio(matched, children, ratio));
-    share.unwrap_or(children + 1).max(min_siblings)
-}
-
-/// Whether the rule can fire at all for a node with so many children, in a list of `depth`.
-pub fn satisfiable(children: usize, min_siblings: usize, ratio: f64, depth: usize) -> bool {
-    need(children, min_siblings, ratio) <= children.min(depth)
-}
-
-/// Which share of a list of `depth` one parent must take before it fires: `need / depth`. Above 1 it cannot fire.
-pub fn share_of_list(children: usize, min_siblings: usize, ratio: f64, depth: usize) -> f64 {
-    need(children, min_siblings, ratio) as f64 / depth as f64
-}
-
-fn meets_ratio(matched: usize, children: usize, ratio: f64) -> bool {
-    matched as f64 / children as f64 >= ratio
 }
 
 /// A leaf that was retrieved, as evidence for what is delivered.
@@ -82,6 +98,10 @@ pub enum ItemKind {
     Merged,
     /// The node above a retrieved leaf.
     Parent,
+    /// A retrieved leaf with the leaves beside it.
+    Siblings,
+    /// A retrieved leaf with the sentences or tokens around it.
+    Window,
     /// A window of a node, or its evidence only, because the whole was too large.
     Cropped,
 }
@@ -105,6 +125,11 @@ impl Item {
     /// Its place in the ranked list: that of its best evidence.
     pub fn rank(&self) -> usize {
         self.evidence.iter().map(|e| e.rank).min().unwrap_or(usize::MAX)
+    }
+
+    /// Its score: the greatest of its evidence.
+    pub fn score(&self) -> f32 {
+        self.evidence.iter().map(|e| e.scores.final_score()).fold(f32::NEG_INFINITY, f32::max)
     }
 }
 
@@ -130,13 +155,10 @@ pub struct Share {
     pub matched: usize,
     /// Children in all.
     pub of: usize,
-}
-
-impl Share {
-    /// `matched / of`.
-    pub fn ratio(&self) -> f64 {
-        self.matched as f64 / self.of as f64
-    }
+    /// The share that was retrieved, in what the rule counts, 0 to 1.
+    pub ratio: f64,
+    /// The share that the rule wanted, 0 and up.
+    pub wanted: f64,
 }
 
 /// A node that fired.
@@ -148,7 +170,7 @@ pub struct Fire {
     pub tokens_before: usize,
     /// Tokens of the node.
     pub tokens_after: usize,
-    /// The fired node above that took this one in.
+    /// The topmost fired node above that took this one in.
     pub absorbed_by: Option<NodeRef>,
 }
 
@@ -157,12 +179,14 @@ pub struct Fire {
 pub enum BlockedBy {
     /// Larger than `max_merge_tokens`.
     MaxMergeTokens,
-    /// Larger than the whole budget.
+    /// Larger than the budget, or, for the budget rule, than what is left of it.
     Budget,
     /// The root, and `merge_root` is off.
     Root,
     /// The catalog has no such node.
     ParentMissing,
+    /// Another document holds the same clusters, and its node fired.
+    Rival,
 }
 
 /// What merging did, and nearly did.
@@ -174,195 +198,123 @@ pub struct MergeTrace {
     pub near_misses: Vec<Share>,
     /// Nodes that met both conditions and were not merged.
     pub blocked: Vec<(Share, BlockedBy)>,
+    /// Whether any node above the list could have fired, had more of its children been retrieved.
+    pub could_fire: bool,
 }
 
-/// One child that counts for the node above it.
-#[derive(Debug, Clone, Copy)]
-struct Child {
-    node: u32,
-    tokens: usize,
+/// What a rule decided, by node: a later decision on a node replaces an earlier one.
+#[derive(Debug, Default)]
+struct Record {
+    fires: Vec<Fire>,
+    near_misses: BTreeMap<NodeRef, Share>,
+    blocked: BTreeMap<NodeRef, (Share, BlockedBy)>,
 }
 
-/// Merges bottom-up over the levels of each document's tree.
+impl Record {
+    fn forget(&mut self, node: NodeRef) {
+        self.near_misses.remove(&node);
+        self.blocked.remove(&node);
+    }
+
+    fn note(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Fire(fire) => {
+                self.forget(fire.share.node);
+                self.fires.push(fire);
+            }
+            Verdict::Nearly(share) => {
+                self.forget(share.node);
+                self.near_misses.insert(share.node, share);
+            }
+            Verdict::Blocked(share, reason) => {
+                self.forget(share.node);
+                self.blocked.insert(share.node, (share, reason));
+            }
+            Verdict::No => {}
+        }
+    }
+}
+
+/// What a rule says of one node.
+#[derive(Debug)]
+enum Verdict {
+    Fire(Fire),
+    Nearly(Share),
+    Blocked(Share, BlockedBy),
+    No,
+}
+
+/// Merges retrieved leaves into the nodes above them.
 ///
-/// `voices` are in rank order. A merged node stands at the rank of its best evidence and takes in every leaf below it.
+/// `voices` are in rank order, `depth` of them were asked for. A merged node stands at the rank of its best evidence and takes in every leaf below it. A child
+/// counts as retrieved if a fetched member of a cluster of the list is that child; a node that fires takes the clusters it
+/// counted out of the list, in whatever document they speak.
 pub fn merge(
     voices: &[Voice],
     library: &Library<'_>,
     config: &MergeConfig,
+    depth: usize,
     budget_tokens: usize,
 ) -> (Vec<Item>, MergeTrace) {
-    let mut trace = MergeTrace::default();
-    let mut fired: BTreeSet<NodeRef> = BTreeSet::new();
+    let mut grove = Grove::new(voices, library);
+    let mut record = Record::default();
     if config.enabled {
-        for (level, nodes) in by_level(voices).iter().rev() {
-            for (&node, &of) in nodes {
-                let children = matched_children(voices, library, &fired, node);
-                let share =
-                    Share { matched: children.len(), of: of as usize, ..describe(library, node) };
-                if let Some(fire) =
-                    judge(share, &children, *level == 0, library, config, budget_tokens, &mut trace)
-                {
-                    fired.insert(node);
-                    trace.fires.push(fire);
-                }
+        match config.rule {
+            Rule::Ratio { ratio, by } => {
+                ratio::decide(&mut grove, config, ratio, by, budget_tokens, &mut record);
+            }
+            Rule::Budget { base } => {
+                budget::decide(&mut grove, config, base, budget_tokens, &mut record);
             }
         }
     }
-    let absorbers: Vec<Option<NodeRef>> = trace
-        .fires
-        .iter()
-        .map(|fire| above(library, fire.share.node).rev().find(|node| fired.contains(node)))
-        .collect();
-    for (fire, absorber) in trace.fires.iter_mut().zip(absorbers) {
-        fire.absorbed_by = absorber;
+    for fire in &mut record.fires {
+        fire.absorbed_by = grove.topmost_above(fire.share.node);
     }
-    (replace(voices, library, &fired), trace)
-}
-
-/// The nodes above the retrieved leaves with their numbers of children, by depth, the root at 0.
-fn by_level(voices: &[Voice]) -> BTreeMap<usize, BTreeMap<NodeRef, u32>> {
-    let mut levels: BTreeMap<usize, BTreeMap<NodeRef, u32>> = BTreeMap::new();
-    for voice in voices {
-        let record = &voice.hit.record;
-        for (depth, ancestor) in record.ancestors.iter().rev().enumerate() {
-            let node = NodeRef { doc: record.doc, node: ancestor.node };
-            levels.entry(depth).or_default().insert(node, ancestor.children);
-        }
-    }
-    levels
-}
-
-/// The distinct children of a node that were retrieved, or that fired just below it.
-fn matched_children(
-    voices: &[Voice],
-    library: &Library<'_>,
-    fired: &BTreeSet<NodeRef>,
-    node: NodeRef,
-) -> Vec<Child> {
-    let mut children: BTreeMap<u32, usize> = BTreeMap::new();
-    for record in
-        voices.iter().map(|voice| &voice.hit.record).filter(|record| record.doc == node.doc)
-    {
-        let Some(at) = record.ancestors.iter().position(|ancestor| ancestor.node == node.node)
-        else {
-            continue;
-        };
-        match at.checked_sub(1).and_then(|below| record.ancestors.get(below)) {
-            None => {
-                children.insert(record.node, record.tokens as usize);
-            }
-            Some(below) if fired.contains(&NodeRef { doc: node.doc, node: below.node }) => {
-                let tokens = library
-                    .get(&node.doc)
-                    .and_then(|d| d.tree.node(below.node))
-                    .map_or(0, |n| n.tokens);
-                children.insert(below.node, tokens as usize);
-            }
-            Some(_) => {}
-        }
-    }
-    children.into_iter().map(|(node, tokens)| Child { node, tokens }).collect()
-}
-
-fn describe(library: &Library<'_>, node: NodeRef) -> Share {
-    let found = library.get(&node.doc).and_then(|document| document.tree.node(node.node));
-    Share { node, kind: found.map(|n| n.kind), span: found.map(|n| n.span), matched: 0, of: 0 }
-}
-
-/// Applies the rule to one node and records what it decided.
-fn judge(
-    share: Share,
-    children: &[Child],
-    is_root: bool,
-    library: &Library<'_>,
-    config: &MergeConfig,
-    budget_tokens: usize,
-    trace: &mut MergeTrace,
-) -> Option<Fire> {
-    let enough = share.matched >= config.min_siblings && share.matched > 0;
-    let proportionate = meets_ratio(share.matched, share.of, config.ratio);
-    if !(enough && proportionate) {
-        if (enough || proportionate) && share.matched >= 2 {
-            trace.near_misses.push(share);
-        }
-        return None;
-    }
-    let node = library
-        .get(&share.node.doc)
-        .and_then(|document| document.tree.node(share.node.node))
-        .filter(|node| children.iter().all(|child| node.children.contains(&child.node)));
-    let blocked = match node {
-        None => Some(BlockedBy::ParentMissing),
-        Some(_) if is_root && !config.merge_root => Some(BlockedBy::Root),
-        Some(node) if node.tokens as usize > config.max_merge_tokens => {
-            Some(BlockedBy::MaxMergeTokens)
-        }
-        Some(node) if node.tokens as usize > budget_tokens => Some(BlockedBy::Budget),
-        Some(_) => None,
+    let trace = MergeTrace {
+        fires: record.fires,
+        near_misses: record.near_misses.into_values().collect(),
+        blocked: record.blocked.into_values().collect(),
+        could_fire: grove.could_fire(config, depth, budget_tokens),
     };
-    match (blocked, node) {
-        (None, Some(node)) => Some(Fire {
-            share,
-            tokens_before: children.iter().map(|child| child.tokens).sum(),
-            tokens_after: node.tokens as usize,
-            absorbed_by: None,
-        }),
-        (reason, _) => {
-            trace.blocked.push((share, reason.unwrap_or(BlockedBy::ParentMissing)));
-            None
-        }
-    }
+    (items(voices, &grove), trace)
 }
 
-/// The nodes above a node, nearest first.
-fn above<'a>(
-    library: &'a Library<'_>,
-    node: NodeRef,
-) -> impl DoubleEndedIterator<Item = NodeRef> + use<'a> {
-    let tree = library.get(&node.doc).map(|document| &document.tree);
-    let nodes: Vec<u32> = tree.map(|tree| tree.ancestors(node.node).collect()).unwrap_or_default();
-    nodes.into_iter().map(move |above| NodeRef { doc: node.doc, node: above })
-}
-
-/// The list with each leaf under a fired node replaced by the topmost one.
-fn replace(voices: &[Voice], library: &Library<'_>, fired: &BTreeSet<NodeRef>) -> Vec<Item> {
+/// The list with each voice that a node took in replaced by that node.
+fn items(voices: &[Voice], grove: &Grove<'_>) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     let mut places: BTreeMap<NodeRef, usize> = BTreeMap::new();
     for (rank, voice) in voices.iter().enumerate() {
-        let record = &voice.hit.record;
-        let evidence = Evidence {
-            leaf: record.leaf,
-            span: record.span,
+        let evidence = |hit: &Hit| Evidence {
+            leaf: hit.record.leaf,
+            span: hit.record.span,
             rank,
-            scores: voice.hit.scores,
-            cluster: (record.cluster, voice.seen),
+            scores: hit.scores,
+            cluster: (hit.record.cluster, voice.seen()),
         };
-        let chain = record.ancestors.iter().map(|a| NodeRef { doc: record.doc, node: a.node });
-        let top = chain.rev().find(|node| fired.contains(node));
-        let span =
-            top.and_then(|node| library.get(&node.doc)?.tree.node(node.node).map(|n| n.span));
-        let (Some(top), Some(span)) = (top, span) else {
-            let kind = ItemKind::Leaf;
+        let merged = grove.owner(rank).and_then(|node| Some((node, grove.span(node)?)));
+        let Some((node, span)) = merged else {
+            let record = &voice.hit.record;
             items.push(Item {
-                kind,
+                kind: ItemKind::Leaf,
                 doc: record.doc,
                 span: record.span,
                 node: record.node,
-                evidence: vec![evidence],
+                evidence: vec![evidence(&voice.hit)],
             });
             continue;
         };
-        match places.get(&top).and_then(|&place| items.get_mut(place)) {
-            Some(item) => item.evidence.push(evidence),
+        let member = voice.members().find(|hit| grove::is_below(hit, node)).unwrap_or(&voice.hit);
+        match places.get(&node).and_then(|&place| items.get_mut(place)) {
+            Some(item) => item.evidence.push(evidence(member)),
             None => {
-                places.insert(top, items.len());
+                places.insert(node, items.len());
                 items.push(Item {
                     kind: ItemKind::Merged,
-                    doc: top.doc,
+                    doc: node.doc,
                     span,
-                    node: top.node,
-                    evidence: vec![evidence],
+                    node: node.node,
+                    evidence: vec![evidence(member)],
                 });
             }
         }
@@ -375,8 +327,22 @@ mod tests {
     use super::*;
     use crate::document::Document;
     use crate::hit::{Ancestor, Hit, LeafRecord};
-    use crate::offsets::Offsets;
+    use crate::offsets::{Offsets, TokenCounter, TokenOffsets};
     use crate::tree::{Leaf, Node, Tree};
+
+    /// Each byte is a token.
+    struct Bytes;
+    impl TokenCounter for Bytes {
+        fn name(&self) -> &'static str {
+            "bytes"
+        }
+        fn count(&self, text: &str) -> usize {
+            text.len()
+        }
+        fn starts(&self, text: &str) -> Vec<u32> {
+            (0..text.len() as u32).collect()
+        }
+    }
 
     /// A document of nested nodes, as `a(b(c d) e)`: each leaf has ten tokens and ten bytes.
     fn nested(text: &str) -> (Document, Vec<char>) {
@@ -433,12 +399,14 @@ mod tests {
         tree.nodes[0].kind = NodeKind::Root;
         let text = "x".repeat(10 * tree.leaves.len());
         let body = Span::new(0, text.len());
+        let tokens = TokenOffsets::of(&text, &Bytes);
+        let offsets = Offsets { tokens, ..Offsets::default() };
         let document = Document {
             text,
             body,
             title: String::new(),
             tree,
-            offsets: Offsets::default(),
+            offsets,
             anchors: Vec::new(),
             warnings: Vec::new(),
         };
@@ -466,7 +434,7 @@ mod tests {
                 cluster: id.into(),
             };
             let scores = Scores { fused: 1.0 / (rank as f32 + 1.0), ..Scores::default() };
-            Voice { hit: Hit { record, scores }, seen: 1 }
+            Voice { hit: Hit { record, scores }, others: Vec::new() }
         };
         found.chars().enumerate().map(voice).collect()
     }
@@ -481,7 +449,7 @@ mod tests {
         let (document, names) = nested(text);
         let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
         let voices = voices(&document, &names, found);
-        let (items, trace) = merge(&voices, &library, config, budget_tokens);
+        let (items, trace) = merge(&voices, &library, config, 30, budget_tokens);
         let name = |node: u32| names[node as usize].to_string();
         let list = items.iter().map(|item| name(item.node)).collect();
         let mut log: Vec<String> = trace
@@ -538,9 +506,57 @@ mod tests {
 
     #[test]
     fn two_children_of_one_parent_give_one_parent() {
-        let config = MergeConfig { ratio: 0.0, ..MergeConfig::default() };
+        let config = MergeConfig { rule: by_children(0.0), ..MergeConfig::default() };
         let (list, log) = run("r(a(b c d e f g h) i(j k))", "bcj", &config, 1000);
         assert_eq!((list.as_str(), log.as_str()), ("aj", "a"));
+    }
+
+    fn by_children(ratio: f64) -> Rule {
+        Rule::Ratio { ratio, by: RatioBy::Children }
+    }
+
+    fn with_rule(rule: Rule) -> MergeConfig {
+        MergeConfig { rule, ..MergeConfig::default() }
+    }
+
+    #[test]
+    fn a_share_of_tokens_counts_large_children_more() {
+        // `b` is a section of 30 tokens, `c` and `d` are leaves of 10.
+        let half = |by| with_rule(Rule::Ratio { ratio: 0.7, by });
+        let page = "r(a(b(x y z) c d) h i j k l m)";
+        assert_eq!(run(page, "xyzc", &half(RatioBy::Children), 1000).1, "b a?");
+        assert_eq!(run(page, "xyzc", &half(RatioBy::Tokens), 1000).1, "b<a a");
+        let quarter = |by| with_rule(Rule::Ratio { ratio: 0.5, by });
+        assert_eq!(run(page, "cd", &quarter(RatioBy::Children), 1000).1, "a");
+        assert_eq!(run(page, "cd", &quarter(RatioBy::Tokens), 1000).1, "a?");
+    }
+
+    #[test]
+    fn the_budget_rule_asks_for_more_as_the_budget_fills() {
+        let third = with_rule(Rule::Budget { base: 1.0 / 3.0 });
+        // Two of five leaves are 20 of 50 tokens: enough while little is used, not at the end.
+        let page = "r(a(b c d e f) g(h i j k l) m n o p)";
+        assert_eq!(run(page, "bc", &third, 1000).1, "a");
+        assert_eq!(run(page, "bc", &third, 80).1, "a?");
+        // What was taken before counts as used: `a` is 50 of 100 tokens when `h` and `i` come.
+        assert_eq!(run(page, "bchi", &third, 200), ("ahi".to_owned(), "a g?".to_owned()));
+    }
+
+    #[test]
+    fn the_budget_rule_merges_only_what_still_fits() {
+        let third = with_rule(Rule::Budget { base: 1.0 / 3.0 });
+        let page = "r(a(b c d) g(h i j) m n o p)";
+        assert_eq!(run(page, "bchi", &third, 60).1, "a g r?");
+        assert_eq!(run(page, "bchi", &third, 55).1, "a g!Budget");
+    }
+
+    #[test]
+    fn the_budget_rule_goes_up_and_takes_in_what_comes_later() {
+        let third = with_rule(Rule::Budget { base: 1.0 / 3.0 });
+        let page = "r(a(b(c d) e(f g)) h(i j k) l m n o p q)";
+        // `b` fires at the second leaf; `a` has one matched child until `e` fires.
+        assert_eq!(run(page, "cdfg", &third, 1000), ("a".to_owned(), "b<a e<a a".to_owned()));
+        assert_eq!(run(page, "cfdg", &third, 1000), ("a".to_owned(), "b<a e<a a".to_owned()));
     }
 
     #[test]
@@ -553,6 +569,60 @@ mod tests {
         assert_eq!(run("r(a b)", "ab", &MergeConfig::default(), 1000).0, "r");
         let off = MergeConfig { enabled: false, ..MergeConfig::default() };
         assert_eq!(run("r(a b)", "ab", &off, 1000), ("ab".to_owned(), String::new()));
+    }
+
+    /// The list after merging and what fired or gave way, where the second document is a copy of the first: upper case is the
+    /// copy, and each letter of `found` brings along the copy's leaf of the same name.
+    fn run_copies(text: &str, found: &str) -> (String, String) {
+        let (document, names) = nested(text);
+        let library: Library<'_> =
+            [(DocId(0), &document), (DocId(1), &document)].into_iter().collect();
+        let lower = found.to_lowercase();
+        let mut voices = voices(&document, &names, &lower);
+        for (voice, letter) in voices.iter_mut().zip(found.chars()) {
+            let mut copy = voice.hit.clone();
+            copy.record.doc = DocId(1);
+            if letter.is_uppercase() {
+                std::mem::swap(&mut copy, &mut voice.hit);
+            }
+            voice.others.push(copy);
+        }
+        let (items, trace) = merge(&voices, &library, &MergeConfig::default(), 30, 1000);
+        let name = |doc: DocId, node: u32| {
+            let name = names[node as usize];
+            if doc == DocId(1) { name.to_ascii_uppercase() } else { name }
+        };
+        let list = items.iter().map(|item| name(item.doc, item.node)).collect();
+        let fired = trace.fires.iter().map(|fire| name(fire.share.node.doc, fire.share.node.node));
+        let gave_way = trace.blocked.iter().map(|(share, reason)| {
+            assert_eq!(*reason, BlockedBy::Rival);
+            name(share.node.doc, share.node.node)
+        });
+        let log = fired.collect::<String>() + "!" + &gave_way.collect::<String>();
+        (list, log)
+    }
+
+    #[track_caller]
+    fn check_copies(found: &str, list: &str, log: &str) {
+        let page = "r(a(b c d) e(f g h) i j k l m)";
+        assert_eq!(run_copies(page, found), (list.to_owned(), log.to_owned()), "{found}");
+    }
+
+    #[test]
+    fn of_two_nodes_that_hold_the_same_clusters_one_fires() {
+        check_copies("bc", "a", "a!A");
+        check_copies("BC", "A", "A!a");
+        // One speaks here, one there: the scores are the same, so the smaller id fires.
+        check_copies("bC", "a", "a!A");
+        check_copies("bCD", "A", "A!a");
+        check_copies("bcFG", "aE", "aE!eA");
+    }
+
+    #[test]
+    fn a_cluster_counts_by_any_member_and_is_then_gone_everywhere() {
+        // `c` speaks in the copy, its twin stands beside `b`.
+        let (list, _) = run_copies("r(a(b c d) e(f g h) i j k l m)", "bC");
+        assert_eq!(list, "a", "the copy's `C` is not delivered as well");
     }
 
     #[test]

@@ -16,11 +16,36 @@ pub const EDGE_RESERVE_TOKENS: usize = 3;
 /// How much may be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackConfig {
-    /// Tokens of all passages together.
+    /// Tokens of all passages and of what is reserved together.
     pub budget_tokens: usize,
+    /// Tokens of the budget that are kept for what else the prompt holds.
+    pub reserve_tokens: usize,
     /// Passages at the most; `None` for no limit but the budget.
     pub limit: Option<usize>,
+    /// In which order passages are delivered.
+    pub order: Order,
 }
+
+impl PackConfig {
+    /// What passages may use.
+    pub fn room(&self) -> usize {
+        self.budget_tokens.saturating_sub(self.reserve_tokens)
+    }
+}
+
+/// In which order passages are delivered. It does not change which are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By the rank of their best evidence.
+    #[default]
+    Evidence,
+    /// As they stand in their documents, the document with the best evidence first.
+    Document,
+}
+
+/// The tokens of what stands around a passage in the prompt, its header and separator: of a document, for a passage whose
+/// smallest node is this one.
+pub type Frame<'a> = dyn Fn(DocId, &Document, u32) -> usize + 'a;
 
 /// A span to read.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +56,7 @@ pub struct Passage {
     pub span: Span,
     /// What the largest span in it is.
     pub kind: ItemKind,
-    /// Tokens counted for it: span, prefix and edges.
+    /// Tokens counted for it: span, prefix, edges and what stands around it.
     pub tokens: usize,
     /// Table header rows or a fence line to show before it.
     pub prefix: Vec<Span>,
@@ -45,6 +70,11 @@ impl Passage {
     /// The scores of its best evidence.
     pub fn scores(&self) -> Scores {
         self.evidence.first().map(|best| best.scores).unwrap_or_default()
+    }
+
+    /// The place of its best evidence in the ranked list, from 0.
+    pub fn rank(&self) -> usize {
+        self.evidence.first().map_or(usize::MAX, |best| best.rank)
     }
 
     /// What a generator receives: the prefix, then the text.
@@ -81,7 +111,7 @@ pub struct Dropped {
 pub struct Context {
     /// Tokens of all passages.
     pub tokens: usize,
-    /// Passages by the rank of their best evidence.
+    /// Passages in the order asked for.
     pub passages: Vec<Passage>,
     /// What was not delivered, in rank order.
     pub dropped: Vec<Dropped>,
@@ -96,7 +126,17 @@ struct Taken {
 }
 
 /// Fills the budget in rank order. O(n²) in the number of items of one document.
-pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Context {
+pub fn pack(
+    items: &[Item],
+    library: &Library<'_>,
+    config: PackConfig,
+    frame: Option<&Frame<'_>>,
+) -> Context {
+    let room = config.room();
+    let whole_cost = |doc: DocId, document: &Document, span: Span| {
+        let node = || document.tree.smallest_containing(span).unwrap_or_default();
+        cost(document, span) + frame.map_or(0, |frame| frame(doc, document, node()))
+    };
     let mut taken: BTreeMap<DocId, Vec<Taken>> = BTreeMap::new();
     let mut context = Context::default();
     let mut costs: BTreeMap<DocId, usize> = BTreeMap::new();
@@ -119,8 +159,9 @@ pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Contex
             costs.iter().filter(|(doc, _)| **doc != item.doc).map(|(_, cost)| cost).sum();
         let attempt = |spans: &[Taken]| -> Result<usize, DropReason> {
             let joined = joined(document, spans);
-            let cost: usize = joined.iter().map(|group| cost(document, group.span)).sum();
-            if cost + cost_elsewhere > config.budget_tokens {
+            let cost: usize =
+                joined.iter().map(|group| whole_cost(item.doc, document, group.span)).sum();
+            if cost + cost_elsewhere > room {
                 return Err(DropReason::Budget);
             }
             match config.limit {
@@ -143,10 +184,18 @@ pub fn pack(items: &[Item], library: &Library<'_>, config: PackConfig) -> Contex
     }
     for (doc, spans) in &taken {
         if let Some(document) = library.get(doc) {
-            context.passages.extend(passages(*doc, document, spans, items));
+            context.passages.extend(passages(*doc, document, spans, items, &whole_cost));
         }
     }
-    context.passages.sort_by_key(|passage| passage.evidence.first().map(|best| best.rank));
+    context.passages.sort_by_key(Passage::rank);
+    if config.order == Order::Document {
+        let mut places: BTreeMap<DocId, usize> = BTreeMap::new();
+        for passage in &context.passages {
+            let next = places.len();
+            places.entry(passage.doc).or_insert(next);
+        }
+        context.passages.sort_by_key(|passage| (places.get(&passage.doc).copied(), passage.span));
+    }
     context.tokens = context.passages.iter().map(|passage| passage.tokens).sum();
     context
 }
@@ -263,7 +312,13 @@ fn prefix(document: &Document, span: Span) -> Vec<Span> {
 }
 
 /// The passages of one document, with all evidence that lies in them.
-fn passages(doc: DocId, document: &Document, spans: &[Taken], items: &[Item]) -> Vec<Passage> {
+fn passages(
+    doc: DocId,
+    document: &Document,
+    spans: &[Taken],
+    items: &[Item],
+    cost: &dyn Fn(DocId, &Document, Span) -> usize,
+) -> Vec<Passage> {
     let evidence: Vec<&Evidence> =
         items.iter().filter(|item| item.doc == doc).flat_map(|item| &item.evidence).collect();
     let groups = joined(document, spans);
@@ -279,7 +334,7 @@ fn passages(doc: DocId, document: &Document, spans: &[Taken], items: &[Item]) ->
             doc,
             span: group.span,
             kind: largest.map_or(ItemKind::Leaf, |taken| taken.kind),
-            tokens: cost(document, group.span),
+            tokens: cost(doc, document, group.span),
             prefix: prefix(document, group.span),
             evidence: inside,
             node: document.tree.smallest_containing(group.span).unwrap_or_default(),

@@ -7,7 +7,7 @@ use crate::document::Library;
 use crate::expand::{Crop, Expansion, expand};
 use crate::hit::Hit;
 use crate::merge::{MergeConfig, MergeTrace, merge};
-use crate::pack::{Context, PackConfig, pack};
+use crate::pack::{Context, Frame, PackConfig, pack};
 
 /// How hits become a context.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,18 +54,20 @@ pub struct Counts {
     pub final_context: usize,
 }
 
-/// Collapses, merges, expands and packs, in that order.
+/// Collapses, merges, expands and packs, in that order. `frame` is the tokens of what stands around a passage in the prompt;
+/// `None` where nothing does.
 pub fn assemble(
     hits: Vec<Hit>,
     library: &Library<'_>,
     config: &AssembleConfig,
+    frame: Option<&Frame<'_>>,
 ) -> (Context, Trace) {
     let retrieved = hits.len();
     let (voices, examined) = collapse(hits, config.depth);
-    let (items, merge) = merge(&voices, library, &config.merge, config.pack.budget_tokens);
+    let (items, merge) = merge(&voices, library, &config.merge, config.depth, config.pack.room());
     let after_merge = items.len();
     let (items, crops) = expand(items, library, config.expansion, config.parent_cap_tokens);
-    let context = pack(&items, library, config.pack);
+    let context = pack(&items, library, config.pack, frame);
     let counts = Counts {
         children_retrieved: voices.len(),
         after_merge,

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use umbel_core::expand::Expansion;
 use umbel_core::hit::Fusion;
 use umbel_core::leaf::{LeafConfig, LeafConfigError};
-use umbel_core::merge::MergeConfig;
+use umbel_core::merge::{MergeConfig, RatioBy, Rule};
+use umbel_core::pack::{Order, PackConfig};
+use umbel_core::trace::AssembleConfig;
 
 /// What a user writes: every key may be left out, an unknown one is refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -129,16 +131,55 @@ pub struct SearchSettings {
     pub fusion: FusionKind,
     /// What the lexical leg counts, 0 to 1; the dense leg counts the rest.
     pub lexical_weight: f32,
+    /// What reciprocal ranks are damped by: `1 / (rrf_k + rank)`.
+    pub rrf_k: f32,
     /// Leaves that each leg is read to.
     pub fusion_depth: usize,
     /// Leaves that are kept of the fused list.
     pub k_prime: usize,
     /// Distinct clusters that merging sees.
     pub depth: usize,
-    /// What leaves that were not merged are delivered as.
-    pub expand: ExpandKind,
+    /// What leaves that were not merged are delivered as: `none`, `parent`, `siblings:N`, `sentences:N`, `tokens:N` or `auto`.
+    #[serde(with = "as_text")]
+    pub expand: Expansion,
     /// Tokens that an expanded parent may have before it is cropped.
     pub parent_cap: usize,
+    /// Tokens of the budget that are kept for what else the prompt holds.
+    pub reserve: usize,
+    /// In which order passages are delivered.
+    pub order: OrderKind,
+}
+
+/// In which order passages are delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderKind {
+    /// By the rank of their best evidence.
+    Evidence,
+    /// As they stand in their documents.
+    Document,
+}
+
+/// A setting that is written as its text.
+mod as_text {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }
 
 /// How ranked lists are fused.
@@ -147,18 +188,8 @@ pub struct SearchSettings {
 pub enum FusionKind {
     /// Weighted mean of scaled scores.
     Convex,
-    /// Weighted reciprocal rank, k = 60.
+    /// Weighted reciprocal rank.
     Rrf,
-}
-
-/// What leaves are delivered as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ExpandKind {
-    /// As they are.
-    None,
-    /// As the node above.
-    Parent,
 }
 
 impl Default for SearchSettings {
@@ -167,11 +198,14 @@ impl Default for SearchSettings {
             budget: 2000,
             fusion: FusionKind::Convex,
             lexical_weight: 0.25,
+            rrf_k: 60.0,
             fusion_depth: 100,
             k_prime: 60,
             depth: 30,
-            expand: ExpandKind::None,
+            expand: Expansion::None,
             parent_cap: 800,
+            reserve: 0,
+            order: OrderKind::Evidence,
         }
     }
 }
@@ -182,21 +216,57 @@ impl Default for SearchSettings {
 pub struct MergeSettings {
     /// Whether anything is merged at all.
     pub enabled: bool,
+    /// What share of a node must have been retrieved: a fixed one, or one that grows as the budget fills.
+    pub rule: RuleKind,
     /// Children that must have been retrieved, at the least.
     pub min_siblings: usize,
-    /// Share of all children that must have been retrieved, at the least: 0 to 1.
+    /// `rule = "ratio"`: the share of a node that must have been retrieved, at the least: 0 to 1. With 0 the count decides alone.
     pub ratio: f64,
+    /// `rule = "ratio"`: what the share is counted in.
+    pub ratio_by: RatioKind,
+    /// `rule = "budget"`: the share of a node's tokens that must have been retrieved while nothing is used; twice that when the
+    /// budget is full.
+    pub base: f64,
     /// Larger nodes are not merged.
     pub max_merge_tokens: usize,
     /// Whether a whole document may be merged.
     pub merge_root: bool,
 }
 
+/// Which rule merges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleKind {
+    /// A fixed share.
+    Ratio,
+    /// A share that grows as the budget fills, for nodes that still fit.
+    Budget,
+}
+
+/// What a share is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RatioKind {
+    /// Children.
+    Children,
+    /// Budget tokens.
+    Tokens,
+}
+
 impl Default for MergeSettings {
     fn default() -> MergeSettings {
-        let MergeConfig { enabled, min_siblings, ratio, max_merge_tokens, merge_root } =
+        let MergeConfig { enabled, rule: _, min_siblings, max_merge_tokens, merge_root } =
             MergeConfig::default();
-        MergeSettings { enabled, min_siblings, ratio, max_merge_tokens, merge_root }
+        MergeSettings {
+            enabled,
+            rule: RuleKind::Ratio,
+            min_siblings,
+            ratio: 0.5,
+            ratio_by: RatioKind::Children,
+            base: 1.0 / 3.0,
+            max_merge_tokens,
+            merge_root,
+        }
     }
 }
 
@@ -276,6 +346,14 @@ impl Config {
             "0 to 1",
         )?;
         range(search.budget > 0, "search.budget", search.budget.to_string(), "at least 1")?;
+        range((0.0..=1.0).contains(&merge.base), "merge.base", merge.base.to_string(), "0 to 1")?;
+        range(
+            search.reserve < search.budget,
+            "search.reserve",
+            search.reserve.to_string(),
+            "less than `search.budget`",
+        )?;
+        range(search.rrf_k >= 0.0, "search.rrf_k", search.rrf_k.to_string(), "at least 0")?;
         range(search.depth > 0, "search.depth", search.depth.to_string(), "at least 1")?;
         range(
             search.fusion_depth > 0,
@@ -320,24 +398,54 @@ impl Config {
 
     /// When siblings are merged.
     pub fn merge(&self) -> MergeConfig {
-        let MergeSettings { enabled, min_siblings, ratio, max_merge_tokens, merge_root } =
-            self.settings.merge;
-        MergeConfig { enabled, min_siblings, ratio, max_merge_tokens, merge_root }
+        let settings = &self.settings.merge;
+        let by = match settings.ratio_by {
+            RatioKind::Children => RatioBy::Children,
+            RatioKind::Tokens => RatioBy::Tokens,
+        };
+        MergeConfig {
+            enabled: settings.enabled,
+            rule: match settings.rule {
+                RuleKind::Ratio => Rule::Ratio { ratio: settings.ratio, by },
+                RuleKind::Budget => Rule::Budget { base: settings.base },
+            },
+            min_siblings: settings.min_siblings,
+            max_merge_tokens: settings.max_merge_tokens,
+            merge_root: settings.merge_root,
+        }
     }
 
     /// How ranked lists are fused.
     pub fn fusion(&self) -> Fusion {
         match self.settings.search.fusion {
             FusionKind::Convex => Fusion::Convex,
-            FusionKind::Rrf => Fusion::Reciprocal { k: 60.0 },
+            FusionKind::Rrf => Fusion::Reciprocal { k: self.settings.search.rrf_k },
         }
     }
 
-    /// What leaves that were not merged are delivered as.
-    pub fn expansion(&self) -> Expansion {
-        match self.settings.search.expand {
-            ExpandKind::None => Expansion::None,
-            ExpandKind::Parent => Expansion::Parent,
+    /// How passages are packed, `limit` of them at the most.
+    pub fn pack(&self, limit: Option<usize>) -> PackConfig {
+        let search = &self.settings.search;
+        PackConfig {
+            budget_tokens: search.budget,
+            reserve_tokens: search.reserve,
+            limit,
+            order: match search.order {
+                OrderKind::Evidence => Order::Evidence,
+                OrderKind::Document => Order::Document,
+            },
+        }
+    }
+
+    /// How hits become a context of `limit` passages at the most.
+    pub fn assemble(&self, limit: Option<usize>) -> AssembleConfig {
+        let search = &self.settings.search;
+        AssembleConfig {
+            depth: search.depth,
+            merge: self.merge(),
+            expansion: search.expand,
+            parent_cap_tokens: search.parent_cap,
+            pack: self.pack(limit),
         }
     }
 
@@ -478,7 +586,10 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(config.leaf().levels, [1024, 256]);
-        assert_eq!((config.expansion(), config.merge().enabled), (Expansion::Parent, false));
+        assert_eq!(
+            (config.settings().search.expand, config.merge().enabled),
+            (Expansion::Parent, false)
+        );
         assert_eq!(config.settings().embed.model, "a/b");
     }
 
@@ -489,6 +600,12 @@ mod tests {
         check_error("search.budget=many", "budget");
         check_error("search.budget=0", "`search.budget` is 0, want at least 1");
         check_error("merge.ratio=1.5", "`merge.ratio` is 1.5, want 0 to 1");
+        check_error("search.expand=siblings", "`siblings` is no expansion, want none, parent,");
+        check_error("search.expand=tokens:0", "`tokens:0` is no expansion");
+        check_error(
+            "search.reserve=2000",
+            "`search.reserve` is 2000, want less than `search.budget`",
+        );
         check_error("budget", "`budget` is not a `key=value`");
         check_error("budget=1", "`budget` names no setting");
     }

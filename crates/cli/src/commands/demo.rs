@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use umbel::engine::Engine;
 use umbel::engine::ingest::IngestRequest;
 use umbel::engine::search::SearchRequest;
-use umbel::filter::Filter;
 
 /// A question, what it shows, and the settings it is asked with.
 struct Question {
@@ -57,12 +56,7 @@ pub(crate) async fn run(args: &Args, demo: &args::Demo, output: &Output) -> anyh
     for (at, question) in QUESTIONS.iter().enumerate() {
         let flags: Vec<String> = question.sets.iter().map(|&set| set.to_owned()).collect();
         let config = configuration(args, &flags)?;
-        let request = SearchRequest {
-            query: question.query.to_owned(),
-            filter: Filter::default(),
-            limit: None,
-            config,
-        };
+        let request = SearchRequest::new(question.query, config);
         let response = engine.search(&request).await?;
         if output.is_json() {
             output.json(&wire::search(&response))?;

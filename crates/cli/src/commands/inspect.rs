@@ -2,7 +2,7 @@
 
 use super::configuration;
 use crate::args::{self, Args};
-use crate::output::{Output, number, usage};
+use crate::output::{Output, counted, number, usage};
 use crate::wire;
 use umbel::core::span::slice;
 use umbel::core::tree::Tree;
@@ -64,7 +64,11 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
             output.json(&rows.collect::<Vec<_>>())?;
         } else {
             for entry in &entries {
-                output.line(format!("{}  ({} leaves)", entry.name, entry.leaves));
+                output.line(format!(
+                    "{}  ({})",
+                    entry.name,
+                    counted(entry.leaves, "leaf", "leaves")
+                ));
             }
         }
         return Ok(u8::from(entries.is_empty()));
@@ -225,8 +229,14 @@ fn print_stats(stats: &Stats, output: &Output) {
     let branching: Vec<String> =
         stats.children_per_parent.iter().map(|(n, count)| format!("{n}:{count}")).collect();
     output.line(format!("children per parent: {}", branching.join(" ")));
-    if let Some(share) = stats.satisfiable_share {
-        output.line(format!("the merge rule can fire for {:.1} % of the parents", share * 100.0));
+    if let (Some(satisfiable), Some(can_fire)) =
+        (stats.merging.satisfiable_share(), stats.merging.can_fire_share())
+    {
+        output.line(format!(
+            "the merge rule can be met for {:.1} % of the parents, and {:.1} % are small enough as well",
+            satisfiable * 100.0,
+            can_fire * 100.0
+        ));
     }
     for advice in &stats.advice {
         output.line(format!("advice: {advice}"));

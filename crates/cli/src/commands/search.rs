@@ -10,7 +10,7 @@ use umbel::engine::search::SearchRequest;
 use umbel::filter::Filter;
 
 pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> anyhow::Result<u8> {
-    if search.query.trim().is_empty() {
+    if std::iter::once(&search.query).chain(&search.also).any(|query| query.trim().is_empty()) {
         return Err(usage(
             "the question is empty",
             "write `umbel search \"how are refunds paid out\"`",
@@ -25,6 +25,7 @@ pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> 
     let response = engine
         .search(&SearchRequest {
             query: search.query.clone(),
+            also: search.also.clone(),
             filter,
             limit: search.limit.map(|limit| limit as usize),
             config,

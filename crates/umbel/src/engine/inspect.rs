@@ -7,7 +7,7 @@ use super::reader::leaf_ids;
 use super::{EngineError, MODEL_LIMIT, read_catalog};
 use crate::catalog::sqlite::SqliteCatalog;
 use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Source, StoredDocument};
-use crate::config::{Config, LeafSettings, Unit};
+use crate::config::{Config, LeafSettings, RuleKind, Unit};
 use crate::read::Kind;
 use crate::store::{Layout, StoreError};
 use crate::tokens::O200k;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use umbel_core::check::{Allowed, across_top_level, check, empty_bodies};
 use umbel_core::measure::measure;
-use umbel_core::merge::{satisfiable, share_of_list};
+use umbel_core::merge::Satisfiability;
 use umbel_core::outline::{Format, Outline, parse};
 use umbel_core::span::{Span, fits, slice};
 use umbel_core::tree::{Heading, Leaf, NodeKind, Tree};
@@ -118,10 +118,8 @@ pub struct Stats {
     pub level_tokens: Vec<(NodeKind, Distribution)>,
     /// Share of the top-level sections that are one leaf, 0 to 1; `None` without such sections.
     pub whole_sections_share: Option<f64>,
-    /// Share of the nodes for which the merge rule can fire, 0 to 1; `None` without nodes.
-    pub satisfiable_share: Option<f64>,
-    /// Nodes that must take more than half of the list before they can fire.
-    pub greedy_parents: usize,
+    /// For how many nodes the merge rule can fire.
+    pub merging: Satisfiability,
     /// Documents with warnings.
     pub documents_with_warnings: usize,
     /// The model of the vectors; `None` for a store that searches by words only.
@@ -229,6 +227,7 @@ impl Inspector {
         let info = self.catalog.describe().await?;
         let entries = self.catalog.list().await?;
         let leaf = leaf_settings(&info);
+        let (merge, depth_of_list) = (config.merge(), config.settings().search.depth);
         let mut stats = Stats {
             documents: info.documents,
             leaves: info.leaves,
@@ -254,6 +253,7 @@ impl Inspector {
             if !whole(stored, &leaf) {
                 stats.across_top_level += across_top_level(document, outline);
             }
+            stats.merging.add(tree, &merge, depth_of_list, config.pack(None).room());
             *stats.tree_depth.entry(depth(tree)).or_default() += 1;
             for &section in &tree.top_level {
                 sections += 1;
@@ -277,23 +277,6 @@ impl Inspector {
         stats.before_histogram = Histogram::of_tokens(&before);
         stats.leaf_tokens = Distribution::of(after);
         stats.before_merge = Distribution::of(before);
-        let (merge, depth) = (config.merge(), config.settings().search.depth);
-        let nodes: usize = stats.children_per_parent.values().sum();
-        let can = |(&children, &count): (&usize, &usize)| {
-            if satisfiable(children, merge.min_siblings, merge.ratio, depth) { count } else { 0 }
-        };
-        let satisfied: usize = stats.children_per_parent.iter().map(can).sum();
-        let greedy = |&&children: &&usize| {
-            let share = share_of_list(children, merge.min_siblings, merge.ratio, depth);
-            satisfiable(children, merge.min_siblings, merge.ratio, depth) && share > 0.5
-        };
-        stats.greedy_parents = stats
-            .children_per_parent
-            .iter()
-            .filter(|(children, _)| greedy(children))
-            .map(|(_, count)| count)
-            .sum();
-        stats.satisfiable_share = (nodes > 0).then(|| satisfied as f64 / nodes as f64);
         let limit = info.settings.get(MODEL_LIMIT).and_then(|limit| limit.parse().ok());
         stats.advice = advice(&stats, short, &leaf, limit, config);
         Ok(stats)
@@ -445,24 +428,51 @@ fn advice(
             stats.documents, leaf.target
         ));
     }
-    if stats.satisfiable_share.is_some_and(|share| share < 0.5) {
-        advice.push("the merge rule can fire for fewer than half of all parents: lower `merge.ratio` or raise `search.depth`".to_owned());
+    advice.extend(advice_on_merging(&stats.merging, config));
+    advice
+}
+
+/// What to know of a merge rule before the first query: whether it can fire, and for how many nodes.
+pub(super) fn advice_on_merging(merging: &Satisfiability, config: &Config) -> Vec<String> {
+    let settings = &config.settings().merge;
+    let mut advice = Vec::new();
+    if !settings.enabled {
+        return advice;
     }
-    if stats.satisfiable_share == Some(0.0) {
-        advice.push(
-            "the merge rule cannot fire at all: its fire rate is 0 whatever is asked".to_owned(),
-        );
+    let ratio = match settings.rule {
+        RuleKind::Ratio => "merge.ratio",
+        RuleKind::Budget => "merge.base",
+    };
+    match (merging.satisfiable_share(), merging.can_fire_share()) {
+        (Some(0.0), _) => advice.push(format!(
+            "the merge rule cannot fire at all, its fire rate is 0 whatever is asked: lower `{ratio}` or `merge.min_siblings`, or raise `search.depth`"
+        )),
+        (_, Some(0.0)) => advice.push(
+            "the merge rule cannot fire at all, every parent is too large: raise `merge.max_merge_tokens`".to_owned(),
+        ),
+        (Some(share), _) if share < 0.5 => advice.push(format!(
+            "the merge rule can fire for {:.0} % of all parents: lower `{ratio}` or raise `search.depth`",
+            share * 100.0
+        )),
+        (_, Some(share)) if share < 0.5 => advice.push(format!(
+            "{:.0} % of all parents are small enough to be merged: raise `merge.max_merge_tokens`, or add a level to `leaf.levels`",
+            share * 100.0
+        )),
+        _ => {}
     }
-    if stats.greedy_parents > 0 {
+    if merging.greedy > 0 {
         advice.push(format!(
-            "{} parents must take more than half of the list before they are merged: raise `search.depth` or lower `merge.ratio`",
-            stats.greedy_parents
+            "{} parents must take more than half of the list before they are merged: raise `search.depth` or lower `{ratio}`",
+            merging.greedy
         ));
     }
-    if config.settings().merge.ratio == 0.0 && config.settings().merge.enabled {
-        advice.push(
-            "`merge.ratio` is 0: three children of forty merge as three of four do".to_owned(),
-        );
-    }
+    advice.extend(count_only(config));
     advice
+}
+
+/// A rule that only counts treats a parent of four children and one of forty alike.
+pub(super) fn count_only(config: &Config) -> Option<String> {
+    let merge = &config.settings().merge;
+    (merge.enabled && merge.rule == RuleKind::Ratio && merge.ratio == 0.0)
+        .then(|| "`merge.ratio` is 0: three children of forty merge as three of four do".to_owned())
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: retrieve, collapse, merge, expand, pack, in this order; the last four are the pure core.
 
+use super::inspect::count_only;
 use super::{Engine, EngineError};
 use crate::catalog::StoredDocument;
 use crate::config::Config;
@@ -13,14 +14,16 @@ use std::time::{Duration, Instant};
 use umbel_core::document::Library;
 use umbel_core::hit::{self, Hit, RankedList, fuse};
 use umbel_core::id::DocId;
-use umbel_core::pack::{Context, PackConfig};
-use umbel_core::trace::{AssembleConfig, Trace, assemble};
+use umbel_core::pack::Context;
+use umbel_core::trace::{Trace, assemble};
 
 /// What is asked.
 #[derive(Debug, Clone)]
 pub struct SearchRequest {
     /// The question.
     pub query: String,
+    /// The same question in other words, or its parts: all lists are fused into one.
+    pub also: Vec<String>,
     /// Which documents are searched.
     pub filter: Filter,
     /// Passages at the most; `None` for no limit but the budget.
@@ -29,11 +32,26 @@ pub struct SearchRequest {
     pub config: Config,
 }
 
+impl SearchRequest {
+    /// One question of the whole store, limited by the budget alone.
+    pub fn new(query: impl Into<String>, config: Config) -> SearchRequest {
+        SearchRequest {
+            query: query.into(),
+            also: Vec::new(),
+            filter: Filter::default(),
+            limit: None,
+            config,
+        }
+    }
+}
+
 /// What is answered.
 #[derive(Debug, Clone)]
 pub struct SearchResponse {
     /// The question.
     pub query: String,
+    /// The other questions whose lists were fused with it.
+    pub also: Vec<String>,
     /// The token budget.
     pub budget_tokens: usize,
     /// What is to be read.
@@ -48,7 +66,7 @@ pub struct SearchResponse {
     pub generation: u64,
     /// Leaves that were kept of the fused list.
     pub k_prime: usize,
-    /// How long each step took, in order.
+    /// How long each step took, in the order in which they were first taken.
     pub timings: Vec<(&'static str, Duration)>,
     /// What the reader should know, in words.
     pub warnings: Vec<String>,
@@ -83,20 +101,22 @@ impl Engine {
         let documents = self.hydrate(&mut hits, info.generation, &mut warnings).await?;
         clock.lap("hydrate");
 
-        let config = AssembleConfig {
-            depth: settings.search.depth,
-            merge: request.config.merge(),
-            expansion: request.config.expansion(),
-            parent_cap_tokens: settings.search.parent_cap,
-            pack: PackConfig { budget_tokens: settings.search.budget, limit: request.limit },
-        };
+        let config = request.config.assemble(request.limit);
         let library: Library<'_> =
             documents.iter().map(|(&id, stored)| (id, &stored.document)).collect();
-        let (context, trace) = assemble(hits, &library, &config);
+        let (context, trace) = assemble(hits, &library, &config, None);
         clock.lap("assemble");
+        let merges = config.merge.enabled && trace.counts.children_retrieved > 0;
+        if merges && trace.merge.fires.is_empty() && !trace.merge.could_fire {
+            warnings.push(
+                "merging could not fire: no node above these leaves can meet the rule".to_owned(),
+            );
+        }
+        warnings.extend(count_only(&request.config));
 
         Ok(SearchResponse {
             query: request.query.clone(),
+            also: request.also.clone(),
             budget_tokens: settings.search.budget,
             context,
             trace,
@@ -116,7 +136,7 @@ impl Engine {
         Ok(filter.clauses(&documents))
     }
 
-    /// The two legs, each read to the same depth. A store without vectors has the lexical one only.
+    /// The two legs of each question, all read to the same depth. A store without vectors has the lexical one only.
     async fn retrieve(
         &self,
         request: &SearchRequest,
@@ -127,29 +147,41 @@ impl Engine {
         let settings = &request.config.settings().search;
         let limit = settings.fusion_depth.max(settings.k_prime);
         let has_vectors = self.index.describe().await?.dimension.is_some();
-        let mut legs = Vec::new();
+        let lexical_weight = if has_vectors { settings.lexical_weight } else { 1.0 };
         if !has_vectors {
             warnings.push("the store has no vectors: searched by words only".to_owned());
-        } else if let Some(embedder) = &self.embedder {
-            let vector = embedder.embed_query(&request.query).await?;
-            clock.lap("embed");
-            legs.push((hit::Leg::Dense, 1.0 - settings.lexical_weight, Leg::Dense(vector)));
-        } else {
-            let info = self.catalog.describe().await?;
-            let model = info.settings.get("model").cloned().unwrap_or_default();
-            return Err(EngineError::NoModel { model });
         }
-        let weight = if has_vectors { settings.lexical_weight } else { 1.0 };
-        legs.push((hit::Leg::Lexical, weight, Leg::Lexical(self.lexical.query(&request.query))));
-        let mut lists = Vec::with_capacity(legs.len());
-        for (kind, weight, leg) in legs.into_iter().filter(|&(_, weight, _)| weight > 0.0) {
-            let found =
-                self.index.search(&LegRequest { leg, limit, filter: filter.to_vec() }).await?;
-            let leaves = found.into_iter().map(|scored| (scored.record, scored.score)).collect();
-            lists.push(RankedList { leg: kind, weight, leaves });
-            clock.lap(if kind == hit::Leg::Dense { "dense" } else { "lexical" });
+        let mut lists = Vec::new();
+        for query in std::iter::once(&request.query).chain(&request.also) {
+            let mut legs = Vec::new();
+            if lexical_weight < 1.0 {
+                legs.push((hit::Leg::Dense, 1.0 - lexical_weight, self.dense(query).await?));
+                clock.lap("embed");
+            }
+            if lexical_weight > 0.0 {
+                let words = Leg::Lexical(self.lexical.query(query));
+                legs.push((hit::Leg::Lexical, lexical_weight, words));
+            }
+            for (kind, weight, leg) in legs {
+                let asked = LegRequest { leg, limit, filter: filter.to_vec() };
+                let found = self.index.search(&asked).await?;
+                let leaves = found.into_iter().map(|scored| (scored.record, scored.score));
+                lists.push(RankedList { leg: kind, weight, leaves: leaves.collect() });
+                clock.lap(if kind == hit::Leg::Dense { "dense" } else { "lexical" });
+            }
         }
         Ok(lists)
+    }
+
+    async fn dense(&self, query: &str) -> Result<Leg, EngineError> {
+        match &self.embedder {
+            Some(embedder) => Ok(Leg::Dense(embedder.embed_query(query).await?)),
+            None => {
+                let info = self.catalog.describe().await?;
+                let model = info.settings.get("model").cloned().unwrap_or_default();
+                Err(EngineError::NoModel { model })
+            }
+        }
     }
 
     /// The documents of the hits. A hit that is not in the catalog as the index knows it is left out.
@@ -195,7 +227,11 @@ impl Clock {
     }
 
     fn lap(&mut self, name: &'static str) {
-        self.laps.push((name, self.at.elapsed()));
+        let took = self.at.elapsed();
+        match self.laps.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, sum)) => *sum += took,
+            None => self.laps.push((name, took)),
+        }
         self.at = Instant::now();
     }
 }

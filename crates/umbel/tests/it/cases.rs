@@ -14,6 +14,11 @@ use umbel::core::span::Span;
 use umbel::core::trace::assemble;
 use umbel::tokens::O200k;
 
+/// The text of each passage.
+fn text_of(document: &Document, context: &umbel::core::pack::Context) -> Vec<String> {
+    context.passages.iter().map(|passage| text(document, passage.span).to_owned()).collect()
+}
+
 /// The heading path of each leaf.
 fn paths(document: &Document) -> Vec<Vec<String>> {
     document.tree.leaves.iter().map(|leaf| document.tree.heading_texts(&leaf.path)).collect()
@@ -46,7 +51,7 @@ fn l1_a_missing_parent_record_keeps_the_children() {
     let found = hits(&[&document], &[(0, 0), (0, 1), (0, 2)]);
     let mut broken = document.clone();
     broken.tree.nodes.truncate(1);
-    let (context, trace) = assemble(found, &library(&[&broken]), &settings(2000));
+    let (context, trace) = assemble(found, &library(&[&broken]), &settings(2000), None);
     assert_eq!(
         trace.merge.blocked.iter().map(|(_, reason)| *reason).collect::<Vec<_>>(),
         [BlockedBy::ParentMissing]
@@ -111,6 +116,195 @@ fn l6_neighbouring_hits_are_one_passage() {
     let leaves = &document.tree.leaves;
     let found: Vec<Span> = context.passages.iter().map(|passage| passage.span).collect();
     assert_eq!(found, [leaves[4].span.hull(leaves[5].span), leaves[7].span]);
+}
+
+#[test]
+fn l6_siblings_of_neighbouring_hits_are_one_passage() {
+    let document = read_with(&long_section("A", 10), &["leaf.levels=[]"], None);
+    let mut config = settings(3000);
+    config.merge.enabled = false;
+    config.expansion = Expansion::Siblings(1);
+    let (context, _) = context(&[&document], &[(0, 4), (0, 5), (0, 7)], &config);
+    let leaves = &document.tree.leaves;
+    let found: Vec<Span> = context.passages.iter().map(|passage| passage.span).collect();
+    assert_eq!(found, [leaves[3].span.hull(leaves[8].span)]);
+    assert_eq!(
+        (context.passages[0].kind, context.passages[0].evidence.len()),
+        (ItemKind::Siblings, 3)
+    );
+}
+
+#[test]
+fn siblings_stay_inside_the_parent() {
+    let document =
+        read_with(&(long_section("A", 4) + &long_section("B", 4)), &["leaf.levels=[]"], None);
+    let mut config = settings(3000);
+    config.merge.enabled = false;
+    for (n, from) in [(1, 2), (2, 1), (9, 0)] {
+        config.expansion = Expansion::Siblings(n);
+        let (context, _) = context(&[&document], &[(0, 3)], &config);
+        let leaves = &document.tree.leaves;
+        assert_eq!(context.passages[0].span, leaves[from].span.hull(leaves[3].span));
+    }
+}
+
+#[test]
+fn l15_a_window_of_sentences_is_never_one_short() {
+    let words = ["Ant.", "Bee.", "Cow.", "Dog.", "Hen.", "Fox.", "Cat.", "Pig.", "Owl."];
+    let text = format!("{}\n", words.join(" "));
+    let document = read_with(&text, &["leaf.target=2", "leaf.levels=[]"], None);
+    assert_eq!(leaf_texts(&document), words);
+    let mut config = settings(3000);
+    config.merge.enabled = false;
+    for n in 1..=3 {
+        config.expansion = Expansion::Sentences(n);
+        for at in 0..words.len() {
+            let (context, _) = context(&[&document], &[(0, at)], &config);
+            let window = words[at.saturating_sub(n)..(at + n + 1).min(words.len())].join(" ");
+            assert_eq!(text_of(&document, &context), [window], "{n} around {at}");
+        }
+    }
+}
+
+#[test]
+fn a_window_stays_in_its_top_level_section() {
+    let page = "Before all. It has two sentences.\n\n# A\n\nOne is here. Two is here.\n\n# B\n\nThree is here.\n";
+    let document = read(page);
+    assert_eq!(document.tree.leaves.len(), 3);
+    let mut config = settings(3000);
+    config.merge.enabled = false;
+    for expansion in [Expansion::Sentences(5), Expansion::Tokens(50)] {
+        config.expansion = expansion;
+        for at in 0..3 {
+            let (context, _) = context(&[&document], &[(0, at)], &config);
+            assert_eq!(context.passages[0].span, document.tree.leaves[at].span);
+            assert_eq!(context.passages[0].kind, ItemKind::Leaf, "nothing was added");
+        }
+    }
+}
+
+#[test]
+fn a_window_of_tokens_ends_at_words() {
+    let document = read_with(&long_section("A", 6), &["leaf.levels=[]"], None);
+    let mut config = settings(3000);
+    config.merge.enabled = false;
+    for n in [1, 2, 7, 30] {
+        config.expansion = Expansion::Tokens(n);
+        let (context, _) = context(&[&document], &[(0, 2)], &config);
+        let (span, leaf) = (context.passages[0].span, document.tree.leaves[2].span);
+        for side in [Span::new(span.start, leaf.start), Span::new(leaf.end, span.end)] {
+            let tokens = document.offsets.tokens.count(side);
+            assert!(tokens <= n + 1 && tokens + 2 >= n.min(3), "{n}: {tokens}");
+        }
+        let text = &document.text;
+        assert!(text[..span.start].ends_with(char::is_whitespace));
+        assert!(text[span.end..].starts_with(char::is_whitespace));
+    }
+}
+
+#[test]
+fn auto_is_the_parent_or_the_neighbours() {
+    let document =
+        read_with(&(long_section("A", 3) + &long_section("B", 9)), &["leaf.levels=[]"], None);
+    let mut config = settings(3000);
+    config.merge.enabled = false;
+    config.expansion = Expansion::Auto;
+    let (context, _) = context(&[&document], &[(0, 1), (0, 6)], &config);
+    let kinds: Vec<_> = context.passages.iter().map(|passage| passage.kind).collect();
+    assert_eq!(kinds, [ItemKind::Parent, ItemKind::Siblings]);
+    let leaves = &document.tree.leaves;
+    assert_eq!(context.passages[0].span, leaves[0].span.hull(leaves[2].span));
+    assert_eq!(context.passages[1].span, leaves[5].span.hull(leaves[7].span));
+}
+
+#[test]
+fn the_order_of_documents_changes_nothing_but_the_order() {
+    let pages = [long_section("A", 6), long_section("B", 6)].map(|page| read(&page));
+    let documents: Vec<&Document> = pages.iter().collect();
+    let mut config = settings(1200);
+    config.merge.enabled = false;
+    let found = [(1, 4), (0, 5), (1, 2), (0, 0)];
+    let (by_evidence, _) = context(&documents, &found, &config);
+    config.pack.order = umbel::core::pack::Order::Document;
+    let (by_document, _) = context(&documents, &found, &config);
+    let places = |context: &umbel::core::pack::Context| {
+        context.passages.iter().map(|p| (p.doc.0, p.span)).collect::<Vec<_>>()
+    };
+    assert_eq!(places(&by_evidence).len(), 4);
+    let leaf = |doc: usize, at: usize| (doc as u64, documents[doc].tree.leaves[at].span);
+    assert_eq!(places(&by_document), [leaf(1, 2), leaf(1, 4), leaf(0, 0), leaf(0, 5)]);
+    assert_eq!(by_evidence.tokens, by_document.tokens);
+}
+
+#[test]
+fn a_reserve_and_what_stands_around_passages_are_counted() {
+    let document = read(&long_section("A", 6));
+    let mut config = settings(1000);
+    config.merge.enabled = false;
+    let found = hits(&[&document], &[(0, 0), (0, 2), (0, 4)]);
+    let run = |config: &umbel::core::trace::AssembleConfig, frame: usize| {
+        let frame = move |_, _: &Document, _| frame;
+        assemble(found.clone(), &library(&[&document]), config, Some(&frame)).0
+    };
+    let plain = run(&config, 0);
+    assert_eq!(plain.passages.len(), 3);
+    let framed = run(&config, 10);
+    assert_eq!(framed.tokens, plain.tokens + 30);
+    config.pack.budget_tokens = plain.tokens + 29;
+    assert_eq!(run(&config, 10).passages.len(), 2);
+    config.pack.budget_tokens = plain.tokens;
+    assert_eq!(run(&config, 0).passages.len(), 3);
+    config.pack.reserve_tokens = 1;
+    assert_eq!(run(&config, 0).passages.len(), 2);
+}
+
+#[test]
+fn p7_distinct_clusters_are_examined_before_the_list_is_cut() {
+    let dominant = read(&long_section("A", 9));
+    let others: Vec<Document> =
+        (0..12).map(|n| read(&format!("# T{n}\n\n{}\n", prose(n, 20)))).collect();
+    let mut documents = vec![&dominant];
+    documents.extend(&others);
+    let mut found: Vec<(usize, usize)> = (0..9).map(|at| (0, at)).collect();
+    found.extend((1..=12).map(|doc| (doc, 0)));
+    let mut hits = hits(&documents, &found);
+    // The nine leaves of one section say the same.
+    let cluster = hits[0].record.cluster;
+    hits.iter_mut().take(9).for_each(|hit| hit.record.cluster = cluster);
+    let mut config = settings(10_000);
+    config.depth = 10;
+    let (_, trace) = assemble(hits, &library(&documents), &config, None);
+    assert_eq!((trace.counts.children_retrieved, trace.examined, trace.shortfall), (10, 18, 0));
+}
+
+#[test]
+fn d10_two_questions_with_the_same_hit_give_no_span_twice() {
+    let document = read_with(&long_section("A", 8), &["leaf.levels=[]"], None);
+    let list = |leg, found: &[(usize, usize)]| umbel::core::hit::RankedList {
+        leg,
+        weight: 1.0,
+        leaves: hits(&[&document], found)
+            .into_iter()
+            .map(|hit| (hit.record, hit.scores.fused))
+            .collect(),
+    };
+    let lists = [
+        list(umbel::core::hit::Leg::Dense, &[(0, 3), (0, 4)]),
+        list(umbel::core::hit::Leg::Dense, &[(0, 3), (0, 5)]),
+    ];
+    let fused = umbel::core::hit::fuse(&lists, umbel::core::hit::Fusion::Convex);
+    let mut config = settings(3000);
+    config.merge.enabled = false;
+    for expansion in [Expansion::Siblings(1), Expansion::Sentences(2), Expansion::Parent] {
+        config.expansion = expansion;
+        let (context, trace) = assemble(fused.clone(), &library(&[&document]), &config, None);
+        super::support::keeps_its_promises(&[&document], &context, 3000);
+        assert_eq!(
+            (trace.counts.children_retrieved, context.passages.len()),
+            (3, 1),
+            "{expansion}"
+        );
+    }
 }
 
 #[test]

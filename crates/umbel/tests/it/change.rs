@@ -14,7 +14,6 @@ use umbel::engine::ingest::{IngestReport, IngestRequest, plan};
 use umbel::engine::inspect::Inspector;
 use umbel::engine::search::SearchRequest;
 use umbel::engine::{Engine, IndexCheck, check_index};
-use umbel::filter::Filter;
 use umbel::metadata::Metadata;
 
 /// Embeds a text as a bag of hashed words: quick, and the same everywhere. The real model is in the command line's tests.
@@ -134,12 +133,7 @@ impl Place {
         // Document frequencies forget what was deleted when the index is merged.
         block_on(engine.compact(&|_| ControlFlow::Continue(()))).unwrap();
         let answers = ["word3 word7", "red door", "word11"].map(|query| {
-            let request = SearchRequest {
-                query: query.to_owned(),
-                filter: Filter::default(),
-                limit: None,
-                config: Config::default(),
-            };
+            let request = SearchRequest::new(query, Config::default());
             let answer = block_on(engine.search(&request)).unwrap();
             let passages = answer.context.passages.iter().map(|passage| {
                 let stored = &answer.documents[&passage.doc];
@@ -305,12 +299,7 @@ fn p6_an_edit_leaves_nothing_of_the_old_text_and_a_delete_nothing_at_all() {
     assert_eq!((report.updated, report.embedded), (1, 1), "one section changed");
     let engine = place.engine("store");
     let ask = |query: &str| {
-        let request = SearchRequest {
-            query: query.to_owned(),
-            filter: Filter::default(),
-            limit: None,
-            config: Config::default(),
-        };
+        let request = SearchRequest::new(query, Config::default());
         let answer = block_on(engine.search(&request)).unwrap();
         let texts = answer.context.passages.iter().map(|passage| {
             slice(&answer.documents[&passage.doc].document.text, passage.span).to_owned()

@@ -4,6 +4,8 @@ use super::support::{context, read_with, settings};
 use proptest::prelude::*;
 use umbel::core::document::Document;
 use umbel::core::expand::Expansion;
+use umbel::core::merge::{RatioBy, Rule};
+use umbel::core::pack::Order;
 
 fn any_block() -> impl Strategy<Value = String> {
     let sentence = "[A-Z][a-zé]{1,8}( [a-z0-9漢🙂]{1,9}| \\(e\\.g\\. [a-z]{2,5}\\)|, [A-Z]{2}-[0-9]{4}){1,14}[.!?]";
@@ -18,6 +20,25 @@ fn any_block() -> impl Strategy<Value = String> {
     ]
 }
 
+fn any_expansion() -> impl Strategy<Value = Expansion> {
+    prop_oneof![
+        Just(Expansion::None),
+        Just(Expansion::Parent),
+        Just(Expansion::Auto),
+        (1usize..4).prop_map(Expansion::Siblings),
+        (1usize..6).prop_map(Expansion::Sentences),
+        (1usize..90).prop_map(Expansion::Tokens),
+    ]
+}
+
+fn any_rule() -> impl Strategy<Value = Rule> {
+    prop_oneof![
+        (0.0f64..=1.0).prop_map(|ratio| Rule::Ratio { ratio, by: RatioBy::Children }),
+        (0.0f64..=1.0).prop_map(|ratio| Rule::Ratio { ratio, by: RatioBy::Tokens }),
+        (0.0f64..=1.0).prop_map(|base| Rule::Budget { base }),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 2000, ..ProptestConfig::default() })]
     #[test]
@@ -27,7 +48,10 @@ proptest! {
         target in 20usize..120,
         budget in 10usize..1500,
         cap in 40usize..600,
-        parent in any::<bool>(),
+        expansion in any_expansion(),
+        rule in any_rule(),
+        reserve in 0usize..8,
+        order in prop_oneof![Just(Order::Evidence), Just(Order::Document)],
         merge in any::<bool>(),
         limit in prop::option::of(1usize..6),
     ) {
@@ -44,12 +68,24 @@ proptest! {
         found.retain(|hit| seen.insert(*hit));
         let mut config = settings(budget);
         config.merge.enabled = merge;
-        config.expansion = if parent { Expansion::Parent } else { Expansion::None };
+        config.merge.rule = rule;
+        config.expansion = expansion;
+        config.pack.reserve_tokens = reserve;
+        config.pack.order = order;
         config.parent_cap_tokens = cap;
         config.pack.limit = limit;
         let (context, trace) = context(&documents, &found, &config);
         prop_assert!(limit.is_none_or(|limit| context.passages.len() <= limit));
         prop_assert_eq!(trace.counts.children_retrieved, found.len().min(30));
+        prop_assert!(context.tokens + reserve <= budget);
+        // The score of a merged node is the greatest of its evidence, which comes first.
+        for passage in &context.passages {
+            let scores = passage.evidence.iter().map(|e| e.scores.final_score());
+            prop_assert_eq!(passage.scores().final_score(), scores.fold(f32::MIN, f32::max));
+        }
+        let topmost = trace.merge.fires.iter().filter(|fire| fire.absorbed_by.is_none());
+        prop_assert_eq!(trace.counts.parents_substituted, topmost.count());
+        prop_assert!(trace.merge.fires.is_empty() || trace.merge.could_fire);
         // Evidence that was retrieved is delivered or listed as dropped.
         let delivered: usize = context.passages.iter().map(|passage| passage.evidence.len()).sum();
         prop_assert!(delivered == trace.counts.children_retrieved || !context.dropped.is_empty()

@@ -8,7 +8,9 @@ use umbel::core::leaf::EmbedLimit;
 use umbel::core::outline::Format;
 use umbel::core::span::{Span, slice};
 use umbel::core::trace::{AssembleConfig, Trace, assemble};
-use umbel::core::{expand::Expansion, merge::MergeConfig, pack::Context, pack::PackConfig};
+use umbel::core::{
+    expand::Expansion, merge::MergeConfig, pack::Context, pack::Order, pack::PackConfig,
+};
 use umbel::engine::ingest::{leaf_ids, leaf_records};
 use umbel::read::{Draft, document};
 use umbel::tokens::O200k;
@@ -60,7 +62,7 @@ pub(crate) fn settings(budget_tokens: usize) -> AssembleConfig {
         merge: MergeConfig::default(),
         expansion: Expansion::None,
         parent_cap_tokens: 800,
-        pack: PackConfig { budget_tokens, limit: None },
+        pack: PackConfig { budget_tokens, reserve_tokens: 0, limit: None, order: Order::Evidence },
     }
 }
 
@@ -70,7 +72,7 @@ pub(crate) fn context(
     found: &[(usize, usize)],
     config: &AssembleConfig,
 ) -> (Context, Trace) {
-    let (context, trace) = assemble(hits(documents, found), &library(documents), config);
+    let (context, trace) = assemble(hits(documents, found), &library(documents), config, None);
     keeps_its_promises(documents, &context, config.pack.budget_tokens);
     (context, trace)
 }

@@ -3,11 +3,11 @@
 //! Invariant: every number shown stands in the answer; nothing is computed here.
 
 use crate::output::counted;
-use crate::wire::{blocked, doc_name, drop_reason, headings, kind, node_name};
 use std::fmt::Write as _;
 use umbel::core::hit::Scores;
 use umbel::core::pack::Passage;
-use umbel::engine::search::SearchResponse;
+use umbel::engine::answer::SearchResponse;
+use umbel::engine::wire::{blocked, doc_name, drop_reason, headings, kind, node_name, ranks};
 use umbel::metadata::{Metadata, show_date};
 
 /// Cropped and dropped spans that a person is shown, best first.
@@ -16,9 +16,10 @@ const SHOWN: usize = 5;
 /// The passages, with the reasons if they are wanted.
 pub(crate) fn answer(response: &SearchResponse, explain: bool) -> String {
     let mut out = String::new();
-    for (at, passage) in response.context.passages.iter().enumerate() {
+    let passages = &response.context.passages;
+    for (passage, rank) in passages.iter().zip(ranks(passages)) {
         // Writing to a string cannot fail.
-        let _ = write_passage(&mut out, response, passage, at + 1, explain);
+        let _ = write_passage(&mut out, response, passage, rank, explain);
     }
     let _ = write_summary(&mut out, response);
     if explain {

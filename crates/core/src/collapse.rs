@@ -37,7 +37,9 @@ pub fn collapse(hits: Vec<Hit>, depth: usize) -> (Vec<Voice>, usize) {
     for (at, hit) in hits.into_iter().enumerate() {
         match places.get(&hit.record.cluster) {
             Some(&place) => {
-                voices.get_mut(place).into_iter().for_each(|v| v.others.push(hit.clone()))
+                if let Some(voice) = voices.get_mut(place) {
+                    voice.others.push(hit);
+                }
             }
             None if voices.len() == depth => {
                 examined.get_or_insert(at);

@@ -7,7 +7,9 @@ mod reader;
 pub mod ingest;
 pub mod inspect;
 pub mod repair;
-pub mod search;
+pub mod answer;
+pub mod wire;
+mod search;
 
 use crate::catalog::sqlite::SqliteCatalog;
 use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Pending, StoredDocument};

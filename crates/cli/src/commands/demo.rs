@@ -4,11 +4,11 @@ use super::{configuration, embedder};
 use crate::args::{self, Args};
 use crate::explain;
 use crate::output::{Output, usage};
-use crate::wire;
 use std::path::{Path, PathBuf};
 use umbel::engine::Engine;
+use umbel::engine::answer::SearchRequest;
 use umbel::engine::ingest::IngestRequest;
-use umbel::engine::search::SearchRequest;
+use umbel::engine::wire;
 
 /// A question, what it shows, and the settings it is asked with.
 struct Question {

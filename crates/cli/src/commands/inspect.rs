@@ -7,6 +7,7 @@ use crate::wire;
 use umbel::core::span::slice;
 use umbel::core::tree::Tree;
 use umbel::engine::inspect::{Distribution, Histogram, Inspector, Sample, Stats};
+use umbel::engine::wire::{MetadataJson, level};
 
 /// `guide/billing.md:120..980` → name and span.
 fn citation(text: &str) -> (&str, Option<(usize, usize)>) {
@@ -34,7 +35,7 @@ pub(crate) async fn show(args: &Args, show: &args::Show, output: &Output) -> any
             "page_end": document.page_at(span.end.saturating_sub(1)),
             "anchor": document.element_at(span.start),
             "line": document.line_at(span.start),
-            "metadata": wire::MetadataJson::from(&stored.entry.metadata),
+            "metadata": MetadataJson::from(&stored.entry.metadata),
             "text": text,
         }))?;
     } else {
@@ -58,7 +59,7 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
                     "path": entry.path,
                     "title": entry.title,
                     "leaves": entry.leaves,
-                    "metadata": wire::MetadataJson::from(&entry.metadata),
+                    "metadata": MetadataJson::from(&entry.metadata),
                 })
             });
             output.json(&rows.collect::<Vec<_>>())?;
@@ -85,7 +86,7 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
     if output.is_json() {
         let nodes = document.tree.nodes.iter().map(|node| {
             serde_json::json!({
-                "level": wire::level(node.kind),
+                "level": level(node.kind),
                 "span": { "start": node.span.start, "end": node.span.end },
                 "tokens": node.tokens,
                 "parent": node.parent,
@@ -96,7 +97,7 @@ pub(crate) async fn tree(args: &Args, tree: &args::Tree, output: &Output) -> any
         output.json(&serde_json::json!({
             "doc": stored.entry.name,
             "title": document.title,
-            "metadata": wire::MetadataJson::from(&stored.entry.metadata),
+            "metadata": MetadataJson::from(&stored.entry.metadata),
             "nodes": nodes.collect::<Vec<_>>(),
             "warnings": document.warnings,
         }))?;
@@ -122,7 +123,7 @@ fn print_node(tree: &Tree, at: u32, depth: usize, output: &Output) {
     output.line(format!(
         "{:indent$}{} {}  {} tokens  {heading}",
         "",
-        wire::level(node.kind),
+        level(node.kind),
         node.span,
         node.tokens,
         indent = 2 * depth
@@ -218,7 +219,7 @@ fn print_stats(stats: &Stats, output: &Output) {
         "tokens by level", "nodes", "min", "p10", "p50", "p90", "max"
     ));
     for (kind, tokens) in &stats.level_tokens {
-        output.line(row(wire::level(*kind), *tokens));
+        output.line(row(level(*kind), *tokens));
     }
     let depths: Vec<String> =
         stats.tree_depth.iter().map(|(n, count)| format!("{n}:{count}")).collect();

@@ -4,9 +4,9 @@ use super::{configuration, open_for_search};
 use crate::args::{self, Args};
 use crate::explain;
 use crate::output::{Output, usage};
-use crate::wire;
 use umbel::engine::EngineError;
-use umbel::engine::search::SearchRequest;
+use umbel::engine::answer::SearchRequest;
+use umbel::engine::wire;
 use umbel::filter::Filter;
 
 pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> anyhow::Result<u8> {

@@ -33,7 +33,7 @@ pub(super) fn decide(
                 let wanted = base * (1.0 + used as f64 / budget_tokens as f64);
                 let others = used.saturating_sub(grove.replaced_tokens(node, eligible));
                 let room = budget_tokens.saturating_sub(others);
-                let verdict = grove.judge(&matched, share, wanted, config, room);
+                let verdict = grove.judge(&matched, &share, wanted, config, room);
                 let fired = matches!(verdict, Verdict::Fire(_));
                 if fired {
                     grove.fire(node, &matched);

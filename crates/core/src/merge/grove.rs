@@ -188,12 +188,12 @@ impl<'a> Grove<'a> {
     pub(super) fn judge(
         &self,
         matched: &Matched,
-        share: Share,
+        share: &Share,
         wanted: f64,
         config: &MergeConfig,
         room: usize,
     ) -> Verdict {
-        let share = Share { wanted, ..share };
+        let share = Share { wanted, ..share.clone() };
         let enough = share.matched >= config.min_siblings && share.matched > 0;
         let proportionate = share.ratio >= wanted;
         if !(enough && proportionate) {

@@ -2,10 +2,10 @@
 //!
 //! Invariant: retrieve, collapse, merge, expand, pack, in this order; the last four are the pure core.
 
+use super::answer::{SearchRequest, SearchResponse};
 use super::inspect::count_only;
 use super::{Engine, EngineError};
 use crate::catalog::StoredDocument;
-use crate::config::Config;
 use crate::filter::Filter;
 use crate::index::{Clause, Leg, SearchRequest as LegRequest};
 use std::collections::BTreeMap;
@@ -14,63 +14,7 @@ use std::time::{Duration, Instant};
 use umbel_core::document::Library;
 use umbel_core::hit::{self, Hit, RankedList, fuse};
 use umbel_core::id::DocId;
-use umbel_core::pack::Context;
-use umbel_core::trace::{Trace, assemble};
-
-/// What is asked.
-#[derive(Debug, Clone)]
-pub struct SearchRequest {
-    /// The question.
-    pub query: String,
-    /// The same question in other words, or its parts: all lists are fused into one.
-    pub also: Vec<String>,
-    /// Which documents are searched.
-    pub filter: Filter,
-    /// Passages at the most; `None` for no limit but the budget.
-    pub limit: Option<usize>,
-    /// How leaves are found and delivered.
-    pub config: Config,
-}
-
-impl SearchRequest {
-    /// One question of the whole store, limited by the budget alone.
-    pub fn new(query: impl Into<String>, config: Config) -> SearchRequest {
-        SearchRequest {
-            query: query.into(),
-            also: Vec::new(),
-            filter: Filter::default(),
-            limit: None,
-            config,
-        }
-    }
-}
-
-/// What is answered.
-#[derive(Debug, Clone)]
-pub struct SearchResponse {
-    /// The question.
-    pub query: String,
-    /// The other questions whose lists were fused with it.
-    pub also: Vec<String>,
-    /// The token budget.
-    pub budget_tokens: usize,
-    /// What is to be read.
-    pub context: Context,
-    /// Why.
-    pub trace: Trace,
-    /// The documents that context and trace point into.
-    pub documents: BTreeMap<DocId, Arc<StoredDocument>>,
-    /// Hash of the configuration.
-    pub config: String,
-    /// The catalog's generation.
-    pub generation: u64,
-    /// Leaves that were kept of the fused list.
-    pub k_prime: usize,
-    /// How long each step took, in the order in which they were first taken.
-    pub timings: Vec<(&'static str, Duration)>,
-    /// What the reader should know, in words.
-    pub warnings: Vec<String>,
-}
+use umbel_core::trace::assemble;
 
 impl Engine {
     /// Finds the spans worth reading. No hit gives an empty context, not an error.

@@ -196,9 +196,9 @@ fn a_window_of_tokens_ends_at_words() {
             let tokens = document.offsets.tokens.count(side);
             assert!(tokens <= n + 1 && tokens + 2 >= n.min(3), "{n}: {tokens}");
         }
-        let text = &document.text;
-        assert!(text[..span.start].ends_with(char::is_whitespace));
-        assert!(text[span.end..].starts_with(char::is_whitespace));
+        let (before, behind) = (Span::new(0, span.start), Span::new(span.end, document.text.len()));
+        assert!(text(&document, before).ends_with(char::is_whitespace));
+        assert!(text(&document, behind).starts_with(char::is_whitespace));
     }
 }
 

@@ -10,9 +10,9 @@ use umbel::config::Config;
 use umbel::core::id::LeafId;
 use umbel::core::span::slice;
 use umbel::embed::{EmbedError, Embedder, EmbedderInfo};
+use umbel::engine::answer::SearchRequest;
 use umbel::engine::ingest::{IngestReport, IngestRequest, plan};
 use umbel::engine::inspect::Inspector;
-use umbel::engine::search::SearchRequest;
 use umbel::engine::{Engine, IndexCheck, check_index};
 use umbel::metadata::Metadata;
 

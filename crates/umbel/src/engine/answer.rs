@@ -1,0 +1,68 @@
+//! What is asked, and what is answered.
+//!
+//! Invariant: every document that context and trace point into is in the answer.
+
+use crate::catalog::StoredDocument;
+use crate::config::Config;
+use crate::filter::Filter;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use umbel_core::id::DocId;
+use umbel_core::pack::Context;
+use umbel_core::trace::Trace;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct SearchRequest {
+    /// The question.
+    pub query: String,
+    /// The same question in other words, or its parts: all lists are fused into one.
+    pub also: Vec<String>,
+    /// Which documents are searched.
+    pub filter: Filter,
+    /// Passages at the most; `None` for no limit but the budget.
+    pub limit: Option<usize>,
+    /// How leaves are found and delivered.
+    pub config: Config,
+}
+
+impl SearchRequest {
+    /// One question of the whole store, limited by the budget alone.
+    pub fn new(query: impl Into<String>, config: Config) -> SearchRequest {
+        SearchRequest {
+            query: query.into(),
+            also: Vec::new(),
+            filter: Filter::default(),
+            limit: None,
+            config,
+        }
+    }
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub struct SearchResponse {
+    /// The question.
+    pub query: String,
+    /// The other questions whose lists were fused with it.
+    pub also: Vec<String>,
+    /// The token budget.
+    pub budget_tokens: usize,
+    /// What is to be read.
+    pub context: Context,
+    /// Why.
+    pub trace: Trace,
+    /// The documents that context and trace point into.
+    pub documents: BTreeMap<DocId, Arc<StoredDocument>>,
+    /// Hash of the configuration.
+    pub config: String,
+    /// The catalog's generation.
+    pub generation: u64,
+    /// Leaves that were kept of the fused list.
+    pub k_prime: usize,
+    /// How long each step took, in the order in which they were first taken.
+    pub timings: Vec<(&'static str, Duration)>,
+    /// What the reader should know, in words.
+    pub warnings: Vec<String>,
+}

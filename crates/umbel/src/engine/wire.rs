@@ -1,0 +1,540 @@
+//! An answer → the JSON that every door gives and the query log keeps.
+//!
+//! Invariant: fields may be added, never renamed. `docs/schema/search.json` is the schema of [`SearchJson`], as tested.
+
+use super::answer::SearchResponse;
+use crate::catalog::StoredDocument;
+use crate::metadata::{Metadata, show_date};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use umbel_core::document::Document;
+use umbel_core::hit::Scores;
+use umbel_core::id::DocId;
+use umbel_core::merge::{BlockedBy, Evidence, ItemKind, NodeRef, Share};
+use umbel_core::pack::{DropReason, Passage};
+use umbel_core::span::{Span, slice};
+use umbel_core::tree::NodeKind;
+
+/// One of a few words.
+type Word = Cow<'static, str>;
+
+/// The bytes `start..end` of a document's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SpanJson {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl From<Span> for SpanJson {
+    fn from(span: Span) -> SpanJson {
+        SpanJson { start: span.start, end: span.end }
+    }
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchJson {
+    /// The question.
+    pub query: String,
+    /// The other questions whose lists were fused with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// What is to be read.
+    pub context: ContextJson,
+    /// Why.
+    pub trace: TraceJson,
+    /// Where the next page begins; null when there is no more.
+    pub cursor: Option<String>,
+}
+
+/// What is to be read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextJson {
+    /// Tokens that were allowed.
+    pub budget: usize,
+    /// Tokens of all passages.
+    pub tokens: usize,
+    /// The passages, in the order asked for.
+    pub passages: Vec<PassageJson>,
+    /// What was not delivered, in rank order.
+    pub dropped: Vec<DroppedJson>,
+}
+
+/// A span to read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PassageJson {
+    /// Its place by best evidence, from 1.
+    pub rank: usize,
+    /// The document's name.
+    pub doc: String,
+    /// The document's title.
+    pub title: String,
+    /// The headings above the passage, outermost first.
+    pub heading_path: Vec<String>,
+    /// The headings inside it.
+    pub headings: Vec<String>,
+    /// Its bytes.
+    pub span: SpanJson,
+    /// Tokens counted for it.
+    pub tokens: usize,
+    /// `leaf`, `merged`, `parent`, `siblings`, `window` or `cropped`.
+    pub kind: Word,
+    /// The bytes of `span`.
+    pub text: String,
+    /// The page of the file that it starts on, from 1; null for a file without pages.
+    pub page: Option<u32>,
+    /// The page that it ends on.
+    pub page_end: Option<u32>,
+    /// The id of the element of an HTML page that it starts in.
+    pub anchor: Option<String>,
+    /// The line of the text that it starts on, from 1.
+    pub line: usize,
+    /// What is known of the document.
+    #[serde(flatten)]
+    pub metadata: MetadataJson,
+    /// Table header rows or a fence line that are shown before it.
+    pub prefix: Vec<SpanJson>,
+    /// After compression: the pieces of it that were kept.
+    pub kept: Vec<SpanJson>,
+    /// What a generator receives.
+    pub rendered: String,
+    /// The scores of its best evidence.
+    pub scores: ScoresJson,
+    /// Whose scores they are: `leaf` or `max of evidence`.
+    pub score_from: Word,
+    /// The retrieved leaves in it, best first.
+    pub evidence: Vec<EvidenceJson>,
+    /// The cluster of duplicates of its best evidence.
+    pub cluster: ClusterJson,
+}
+
+/// What is known of a document besides its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MetadataJson {
+    /// Where it comes from.
+    pub connector: Option<String>,
+    /// Its address.
+    pub url: Option<String>,
+    /// When it was last changed, RFC 3339.
+    pub updated_at: Option<String>,
+    /// Which of several dates that is: `rule`, `front matter`, `format`, `git` or `file`.
+    pub updated_from: Option<Word>,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// The language of its text, two or three letters.
+    pub language: Option<String>,
+}
+
+impl From<&Metadata> for MetadataJson {
+    fn from(metadata: &Metadata) -> MetadataJson {
+        let Metadata { connector, url, updated, labels, language } = metadata.clone();
+        MetadataJson {
+            connector,
+            url,
+            updated_at: updated.map(|updated| show_date(updated.at)),
+            updated_from: updated.map(|updated| updated.from.name().into()),
+            labels: labels.into_iter().collect(),
+            language,
+        }
+    }
+}
+
+/// What a leaf was given by each step; higher is better.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScoresJson {
+    /// Cosine, -1 to 1; null where the dense leg did not find the leaf.
+    pub dense: Option<f32>,
+    /// BM25, 0 and up; null where the lexical leg did not find it.
+    pub lexical: Option<f32>,
+    /// What fusion made of both.
+    pub fused: f32,
+    /// What a reranker gave it, if one ran.
+    pub rerank: Option<f32>,
+    /// What the list is ordered by.
+    #[serde(rename = "final")]
+    pub final_score: f32,
+}
+
+/// A retrieved leaf.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EvidenceJson {
+    /// Its id.
+    pub leaf: String,
+    /// Its bytes.
+    pub span: SpanJson,
+    /// The headings above it, outermost first.
+    pub heading_path: Vec<String>,
+    /// Its scores.
+    pub scores: ScoresJson,
+}
+
+/// A cluster of duplicates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterJson {
+    /// Its id.
+    pub id: String,
+    /// Members that the list held.
+    pub seen: usize,
+    /// Members that the index holds.
+    pub in_index: usize,
+    /// Where else the same is said.
+    pub also_in: Vec<AlsoInJson>,
+}
+
+/// A document that says the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AlsoInJson {
+    /// Its name.
+    pub doc: String,
+    /// Its address.
+    pub url: Option<String>,
+}
+
+/// Something that was not delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DroppedJson {
+    /// The document's name.
+    pub doc: String,
+    /// The bytes that were to be delivered.
+    pub span: SpanJson,
+    /// `budget`, `limit` or `document missing`.
+    pub reason: Word,
+}
+
+/// Why the context is what it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TraceJson {
+    /// Hash of the configuration.
+    pub config: String,
+    /// The catalog's generation: it rises with every change of the documents.
+    pub generation: u64,
+    /// The run that marked duplicates; null where there was none.
+    pub cluster_run: Option<String>,
+    /// Leaves that were kept of the fused list.
+    pub k_prime: usize,
+    /// Leaves that fusion gave.
+    pub retrieved: usize,
+    /// Leaves that were looked at until the list had its length.
+    pub examined: usize,
+    /// Distinct clusters that were wanted and not found.
+    pub shortfall: usize,
+    /// Whether a longer list was asked for.
+    pub retry: bool,
+    /// Whether any node replaced its children.
+    pub fired: bool,
+    /// Whether any node above the list could have.
+    pub could_fire: bool,
+    /// Every node that replaced its children.
+    pub fires: Vec<FireJson>,
+    /// Nodes that met one condition and missed the other.
+    pub near_misses: Vec<ShareJson>,
+    /// Nodes that met both and were not merged.
+    pub blocked: Vec<BlockedJson>,
+    /// Parents that were cropped.
+    pub crops: Vec<CropJson>,
+    /// How many things there were after each step.
+    pub counts: CountsJson,
+    /// How long each step took, in milliseconds.
+    pub timings_ms: BTreeMap<String, f64>,
+    /// What the reader should know, in words.
+    pub warnings: Vec<String>,
+}
+
+/// What the merge rule saw of a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShareJson {
+    /// The node, as `guide/billing.md:120..980`.
+    pub node: String,
+    /// `root`, `section` or `part`; null where the catalog lacks it.
+    pub level: Option<Word>,
+    /// Children that were retrieved, or merged just below.
+    pub matched: usize,
+    /// Children in all.
+    pub of: usize,
+    /// The share that was retrieved, in what the rule counts, 0 to 1.
+    pub ratio: f64,
+    /// The share that the rule wanted.
+    pub wanted: f64,
+}
+
+/// A node that replaced its children.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FireJson {
+    /// What the rule saw.
+    #[serde(flatten)]
+    pub share: ShareJson,
+    /// Tokens of the matched children.
+    pub tokens_before: usize,
+    /// Tokens of the node.
+    pub tokens_after: usize,
+    /// The node above that took this one in.
+    pub absorbed_by: Option<String>,
+}
+
+/// A node that met the rule and was not merged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockedJson {
+    /// What the rule saw.
+    #[serde(flatten)]
+    pub share: ShareJson,
+    /// `max_merge_tokens`, `budget`, `merge_root`, `parent missing` or `rival`.
+    pub reason: Word,
+}
+
+/// A parent that was cropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CropJson {
+    /// The node.
+    pub node: String,
+    /// Its tokens.
+    pub tokens: usize,
+    /// What is left of it.
+    pub window: SpanJson,
+}
+
+/// How many things there were after each step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CountsJson {
+    /// Leaves that were kept of the list.
+    pub children_retrieved: usize,
+    /// Items after merging.
+    pub after_merge: usize,
+    /// Topmost nodes that replaced their children.
+    pub parents_substituted: usize,
+    /// Passages delivered.
+    pub final_context: usize,
+}
+
+/// The JSON Schema of [`SearchJson`], draft 7.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(SearchJson)).expect("a schema is JSON")
+}
+
+/// The word for what a passage is.
+pub fn kind(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Leaf => "leaf",
+        ItemKind::Merged => "merged",
+        ItemKind::Parent => "parent",
+        ItemKind::Siblings => "siblings",
+        ItemKind::Window => "window",
+        ItemKind::Cropped => "cropped",
+    }
+}
+
+/// The word for a node's place.
+pub fn level(kind: NodeKind) -> &'static str {
+    match kind {
+        NodeKind::Root => "root",
+        NodeKind::Section => "section",
+        NodeKind::Part => "part",
+        NodeKind::Leaf => "leaf",
+    }
+}
+
+/// Why a node was not merged.
+pub fn blocked(reason: BlockedBy) -> &'static str {
+    match reason {
+        BlockedBy::MaxMergeTokens => "max_merge_tokens",
+        BlockedBy::Budget => "budget",
+        BlockedBy::Root => "merge_root",
+        BlockedBy::ParentMissing => "parent missing",
+        BlockedBy::Rival => "rival",
+    }
+}
+
+/// Why something was not delivered.
+pub fn drop_reason(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Budget => "budget",
+        DropReason::Limit => "limit",
+        DropReason::DocumentMissing => "document missing",
+    }
+}
+
+/// A document's name, or its number where the catalog lost it.
+pub fn doc_name(response: &SearchResponse, doc: DocId) -> String {
+    response
+        .documents
+        .get(&doc)
+        .map_or_else(|| format!("#{}", doc.0), |stored| stored.entry.name.clone())
+}
+
+/// A node as a citation: `guide/billing.md:120..980`.
+pub fn node_name(response: &SearchResponse, node: NodeRef, span: Option<Span>) -> String {
+    let stored = response.documents.get(&node.doc);
+    let span = span.or_else(|| stored?.document.tree.node(node.node).map(|n| n.span));
+    match span {
+        Some(span) => format!("{}:{span}", doc_name(response, node.doc)),
+        None => format!("{}#{}", doc_name(response, node.doc), node.node),
+    }
+}
+
+/// The headings of a passage: those above it, and those inside it.
+pub fn headings(document: &Document, passage: &Passage) -> (Vec<String>, Vec<String>) {
+    let tree = &document.tree;
+    let path = tree.node(passage.node).map(|node| node.path.clone()).unwrap_or_default();
+    let inside = tree.headings.iter().enumerate().filter(|(at, heading)| {
+        passage.span.contains(heading.span) && !path.contains(&(*at as u32))
+    });
+    (tree.heading_texts(&path), inside.map(|(_, heading)| heading.text.clone()).collect())
+}
+
+fn scores(scores: Scores) -> ScoresJson {
+    let Scores { dense, lexical, fused, rerank } = scores;
+    ScoresJson { dense, lexical, fused, rerank, final_score: scores.final_score() }
+}
+
+fn evidence(stored: &StoredDocument, evidence: &Evidence) -> EvidenceJson {
+    let tree = &stored.document.tree;
+    let leaf = tree.leaves_in(evidence.span).next().and_then(|at| tree.leaves.get(at));
+    EvidenceJson {
+        leaf: evidence.leaf.to_string(),
+        span: evidence.span.into(),
+        heading_path: leaf.map(|leaf| tree.heading_texts(&leaf.path)).unwrap_or_default(),
+        scores: scores(evidence.scores),
+    }
+}
+
+fn passage(stored: &StoredDocument, passage: &Passage, rank: usize) -> PassageJson {
+    let document = &stored.document;
+    let (heading_path, headings) = headings(document, passage);
+    let best = passage.evidence.first();
+    PassageJson {
+        rank,
+        doc: stored.entry.name.clone(),
+        title: document.title.clone(),
+        heading_path,
+        headings,
+        span: passage.span.into(),
+        tokens: passage.tokens,
+        kind: kind(passage.kind).into(),
+        text: slice(&document.text, passage.span).to_owned(),
+        page: document.page_at(passage.span.start),
+        page_end: document.page_at(passage.span.end.saturating_sub(1)),
+        anchor: document.element_at(passage.span.start).map(str::to_owned),
+        line: document.line_at(passage.span.start),
+        metadata: (&stored.entry.metadata).into(),
+        prefix: passage.prefix.iter().map(|&span| span.into()).collect(),
+        kept: Vec::new(),
+        rendered: passage.rendered(document),
+        scores: scores(passage.scores()),
+        score_from: if passage.kind == ItemKind::Leaf && passage.evidence.len() == 1 {
+            "leaf".into()
+        } else {
+            "max of evidence".into()
+        },
+        evidence: passage.evidence.iter().map(|e| evidence(stored, e)).collect(),
+        cluster: ClusterJson {
+            id: best.map(|e| e.cluster.0.to_string()).unwrap_or_default(),
+            seen: best.map_or(0, |e| e.cluster.1),
+            in_index: 1,
+            also_in: Vec::new(),
+        },
+    }
+}
+
+fn share(response: &SearchResponse, share: &Share) -> ShareJson {
+    ShareJson {
+        node: node_name(response, share.node, share.span),
+        level: share.kind.map(|kind| level(kind).into()),
+        matched: share.matched,
+        of: share.of,
+        ratio: share.ratio,
+        wanted: share.wanted,
+    }
+}
+
+/// Why the context is what it is.
+pub fn trace(response: &SearchResponse) -> TraceJson {
+    let trace = &response.trace;
+    let fires = trace.merge.fires.iter().map(|fire| FireJson {
+        share: share(response, &fire.share),
+        tokens_before: fire.tokens_before,
+        tokens_after: fire.tokens_after,
+        absorbed_by: fire.absorbed_by.map(|node| node_name(response, node, None)),
+    });
+    let timings = response.timings.iter().map(|(name, took)| {
+        let ms = (took.as_secs_f64() * 1e6).round() / 1e3;
+        ((*name).to_owned(), ms)
+    });
+    TraceJson {
+        config: response.config.clone(),
+        generation: response.generation,
+        cluster_run: None,
+        k_prime: response.k_prime,
+        retrieved: trace.retrieved,
+        examined: trace.examined,
+        shortfall: trace.shortfall,
+        retry: false,
+        fired: !trace.merge.fires.is_empty(),
+        could_fire: trace.merge.could_fire,
+        fires: fires.collect(),
+        near_misses: trace.merge.near_misses.iter().map(|missed| share(response, missed)).collect(),
+        blocked: trace
+            .merge
+            .blocked
+            .iter()
+            .map(|(node, reason)| BlockedJson {
+                share: share(response, node),
+                reason: blocked(*reason).into(),
+            })
+            .collect(),
+        crops: trace
+            .crops
+            .iter()
+            .map(|crop| CropJson {
+                node: node_name(response, crop.node, None),
+                tokens: crop.tokens,
+                window: crop.window.into(),
+            })
+            .collect(),
+        counts: CountsJson {
+            children_retrieved: trace.counts.children_retrieved,
+            after_merge: trace.counts.after_merge,
+            parents_substituted: trace.counts.parents_substituted,
+            final_context: trace.counts.final_context,
+        },
+        timings_ms: timings.collect(),
+        warnings: response.warnings.clone(),
+    }
+}
+
+/// The answer to a search.
+pub fn search(response: &SearchResponse) -> SearchJson {
+    let context = &response.context;
+    let ranks = ranks(&context.passages);
+    let passages = context.passages.iter().zip(ranks).filter_map(|(found, rank)| {
+        response.documents.get(&found.doc).map(|stored| passage(stored, found, rank))
+    });
+    SearchJson {
+        query: response.query.clone(),
+        also: response.also.clone(),
+        context: ContextJson {
+            budget: response.budget_tokens,
+            tokens: context.tokens,
+            passages: passages.collect(),
+            dropped: context
+                .dropped
+                .iter()
+                .map(|dropped| DroppedJson {
+                    doc: doc_name(response, dropped.doc),
+                    span: dropped.span.into(),
+                    reason: drop_reason(dropped.reason).into(),
+                })
+                .collect(),
+        },
+        trace: trace(response),
+        cursor: None,
+    }
+}
+
+/// The place of each passage by its best evidence, from 1.
+pub fn ranks(passages: &[Passage]) -> Vec<usize> {
+    let better = |one: &Passage| passages.iter().filter(|other| other.rank() < one.rank()).count();
+    passages.iter().map(|passage| better(passage) + 1).collect()
+}

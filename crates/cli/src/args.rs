@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Count documents, leaves and their lengths.
     Stats(Stats),
+    /// What the searches of this store did: fire rates, near misses, tokens and times by day, or the records themselves.
+    Log(Log),
     /// Forget vectors that no document needs, merge the index, and give unused space back to the disk.
     Compact,
     /// Fetch an embedding model.
@@ -97,6 +99,27 @@ pub(crate) struct Index {
     /// Stay, and take in changes as they happen, until Ctrl-C.
     #[arg(long)]
     pub(crate) watch: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Log {
+    #[command(subcommand)]
+    pub(crate) what: LogCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Fire rate, near misses, tokens and times by day.
+    Stats(LogDays),
+    /// Every record, one JSON object on a line, oldest first; `docs/schema/log.json` is their schema.
+    Export(LogDays),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogDays {
+    /// Only the last so many days, today among them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub(crate) days: Option<u32>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod index;
 pub(crate) mod inspect;
+pub(crate) mod log;
 pub(crate) mod model;
 pub(crate) mod search;
 mod watch;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use umbel::engine::ingest::{IngestReport, Plan, Skipped};
 use umbel::engine::inspect::{Distribution, Histogram, Sample, Stats};
+use umbel::engine::log::DayStats;
 use umbel::engine::wire::{SpanJson, level};
 
 #[derive(Debug, Serialize)]
@@ -238,4 +239,48 @@ pub(crate) fn stats(stats: &Stats) -> StatsJson {
         documents_with_warnings: stats.documents_with_warnings,
         advice: stats.advice.clone(),
     }
+}
+
+/// What searches did, by day.
+#[derive(Debug, Serialize)]
+pub(crate) struct LogJson {
+    days: Vec<DayJson>,
+    unreadable_lines: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct DayJson {
+    day: String,
+    queries: usize,
+    fired: usize,
+    fire_rate: f64,
+    could_not_fire: usize,
+    near_misses: usize,
+    blocked: usize,
+    empty: usize,
+    shortfall: usize,
+    tokens: DistributionJson,
+    examined: DistributionJson,
+    took_us: DistributionJson,
+    steps_us: BTreeMap<String, DistributionJson>,
+}
+
+/// What searches did, by day.
+pub(crate) fn log(days: &[DayStats], unreadable_lines: usize) -> LogJson {
+    let row = |day: &DayStats| DayJson {
+        day: day.day.to_string(),
+        queries: day.queries,
+        fired: day.fired,
+        fire_rate: day.fire_rate(),
+        could_not_fire: day.could_not_fire,
+        near_misses: day.nearly,
+        blocked: day.blocked,
+        empty: day.empty,
+        shortfall: day.short,
+        tokens: day.tokens.into(),
+        examined: day.examined.into(),
+        took_us: day.took_us.into(),
+        steps_us: day.step_us.iter().map(|(step, &us)| (step.clone(), us.into())).collect(),
+    };
+    LogJson { days: days.iter().map(row).collect(), unreadable_lines }
 }

@@ -27,6 +27,36 @@ pub struct Settings {
     pub search: SearchSettings,
     /// When siblings are merged.
     pub merge: MergeSettings,
+    /// What is kept of searches.
+    pub log: LogSettings,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSettings {
+    /// Whether searches are kept in the store, with their traces.
+    pub enabled: bool,
+    /// Whether the questions are kept as they were asked.
+    pub queries: QueryText,
+    /// How many days are kept, today among them.
+    pub keep_days: u32,
+}
+
+/// How questions are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueryText {
+    /// As they were asked.
+    Text,
+    /// As a hash: the same question can be counted, and not read.
+    Hash,
+}
+
+impl Default for LogSettings {
+    fn default() -> LogSettings {
+        LogSettings { enabled: true, queries: QueryText::Text, keep_days: 90 }
+    }
 }
 
 /// `[read]`
@@ -345,6 +375,13 @@ impl Config {
             merge.ratio.to_string(),
             "0 to 1",
         )?;
+        let keep_days = settings.log.keep_days;
+        range(
+            (1..=36_500).contains(&keep_days),
+            "log.keep_days",
+            keep_days.to_string(),
+            "1 to 36500",
+        )?;
         range(search.budget > 0, "search.budget", search.budget.to_string(), "at least 1")?;
         range((0.0..=1.0).contains(&merge.base), "merge.base", merge.base.to_string(), "0 to 1")?;
         range(
@@ -465,7 +502,7 @@ impl Config {
 fn key_of_variable(name: &str) -> Option<String> {
     let (section, key) = name.strip_prefix("UMBEL_")?.split_once('_')?;
     let section = section.to_ascii_lowercase();
-    let sections = ["leaf", "embed", "lexical", "search", "merge"];
+    let sections = ["read", "leaf", "embed", "lexical", "search", "merge", "log"];
     sections.contains(&section.as_str()).then(|| format!("{section}.{}", key.to_ascii_lowercase()))
 }
 

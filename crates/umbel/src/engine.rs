@@ -9,6 +9,7 @@ pub mod inspect;
 pub mod repair;
 pub mod answer;
 pub mod wire;
+pub mod log;
 mod search;
 
 use crate::catalog::sqlite::SqliteCatalog;

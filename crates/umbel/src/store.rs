@@ -29,6 +29,11 @@ impl Layout {
         self.dir.join("index")
     }
 
+    /// The folder of the query log.
+    pub fn queries(&self) -> PathBuf {
+        self.dir.join("queries")
+    }
+
     fn lock(&self) -> PathBuf {
         self.dir.join("lock")
     }
@@ -120,7 +125,7 @@ pub fn lock(layout: &Layout) -> Result<StoreLock, StoreError> {
     Ok(StoreLock { _file: file })
 }
 
-/// What a folder without a catalog holds besides a lock and the draft of a catalog: a store is not made beside it.
+/// What a folder without a catalog holds besides a lock, the draft of a catalog and a query log: a store is not made beside it.
 fn foreign(layout: &Layout) -> Option<String> {
     if layout.exists() {
         return None;
@@ -131,6 +136,11 @@ fn foreign(layout: &Layout) -> Option<String> {
     let ours = |name: &str| match name {
         "lock" => fs_err::read_to_string(layout.lock())
             .is_ok_and(|pid| pid.bytes().all(|b| b.is_ascii_digit())),
+        "queries" => fs_err::read_dir(layout.queries()).is_ok_and(|mut files| {
+            files.all(|file| {
+                file.is_ok_and(|file| file.path().extension() == Some("jsonl".as_ref()))
+            })
+        }),
         _ => name.starts_with("catalog.sqlite") || name.starts_with(".catalog.sqlite"),
     };
     names.find(|name| !ours(name))

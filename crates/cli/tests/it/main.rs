@@ -10,6 +10,7 @@ mod corpora;
 mod crash;
 mod formats;
 mod inspect;
+mod log;
 mod metadata;
 mod search;
 mod store;

@@ -4,10 +4,12 @@
 
 use super::answer::{SearchRequest, SearchResponse};
 use super::inspect::count_only;
+use super::log::{LogRecord, QueryLog};
 use super::{Engine, EngineError};
 use crate::catalog::StoredDocument;
 use crate::filter::Filter;
 use crate::index::{Clause, Leg, SearchRequest as LegRequest};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,7 +60,7 @@ impl Engine {
         }
         warnings.extend(count_only(&request.config));
 
-        Ok(SearchResponse {
+        let mut response = SearchResponse {
             query: request.query.clone(),
             also: request.also.clone(),
             budget_tokens: settings.search.budget,
@@ -70,7 +72,22 @@ impl Engine {
             k_prime: settings.search.k_prime,
             timings: clock.laps,
             warnings,
-        })
+        };
+        self.remember(request, &mut response);
+        Ok(response)
+    }
+
+    /// Adds a search to the log. One that cannot be added is answered all the same.
+    fn remember(&self, request: &SearchRequest, response: &mut SearchResponse) {
+        let settings = &request.config.settings().log;
+        if !settings.enabled {
+            return;
+        }
+        let filtered = !request.filter.is_empty();
+        let record = LogRecord::of(response, filtered, settings.queries, Timestamp::now());
+        if let Err(error) = QueryLog::of(&self.layout).append(&record, settings) {
+            response.warnings.push(format!("this search is not in the log: {error}"));
+        }
     }
 
     /// The conditions of a search, as the index takes them.

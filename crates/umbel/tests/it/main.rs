@@ -11,4 +11,5 @@ mod converted;
 mod fuzz;
 mod golden;
 mod packing;
+mod schema;
 mod support;

@@ -15,7 +15,7 @@ use umbel::formats::{Converted, FileFormat, convert};
 use umbel::metadata::parse_date;
 use umbel::read::rules::Rules;
 use umbel::read::{Draft, detect_language, document};
-use umbel::tokens::O200k;
+use umbel::tokens::OpenAiTokens;
 
 thread_local! {
     /// Where this project's own code panicked last on this thread.
@@ -243,7 +243,7 @@ fn converted(format: FileFormat, data: &[u8]) {
 /// Builds a document and looks at every promise.
 fn built(draft: Draft, config: &Config, limit: Option<&dyn EmbedLimit>) {
     let format = draft.format;
-    let built: Document = document(draft, None, "name", config, &O200k::new(), limit);
+    let built: Document = document(draft, None, "name", config, &OpenAiTokens::o200k(), limit);
     assert!(built.tree.leaves.iter().all(|leaf| fits(&built.text, leaf.span)));
     let leaf = &config.settings().leaf;
     let whole = leaf.keep_whole_tokens > 0 && built.tree.leaves.len() == 1;

@@ -13,7 +13,7 @@ use umbel::core::measure::{CharacterOffsets, Ruler};
 use umbel::core::outline::{Format, parse};
 use umbel::core::span::Span;
 use umbel::read::{self, Draft};
-use umbel::tokens::O200k;
+use umbel::tokens::OpenAiTokens;
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
@@ -87,7 +87,7 @@ fn corpus() -> Vec<String> {
 }
 
 /// A page as it is taken in.
-fn document(page: &str, config: &Config, counter: &O200k) -> Document {
+fn document(page: &str, config: &Config, counter: &OpenAiTokens) -> Document {
     read::document(
         Draft::of_text(page.to_owned(), Format::Markdown),
         None,
@@ -124,7 +124,7 @@ fn leaves_of(name: &str, pages: &[String]) {
         }
     });
     row("  of which the outline", &rate(megabytes, outlines, "MB/s"));
-    let (config, counter) = (Config::default(), O200k::new());
+    let (config, counter) = (Config::default(), OpenAiTokens::o200k());
     let whole = timed(5, || {
         for page in pages {
             black_box(document(page, &config, &counter));
@@ -154,7 +154,7 @@ impl text_splitter::ChunkSizer for Sizer {
 
 /// Whole leaf building beside the fastest peer splitter: same tokenizer, same target, offsets included.
 fn peers() {
-    let (config, counter) = (Config::default(), O200k::new());
+    let (config, counter) = (Config::default(), OpenAiTokens::o200k());
     for (name, pages) in corpora() {
         let megabytes = megabytes(&pages);
         let ours = timed(3, || {

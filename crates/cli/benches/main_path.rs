@@ -27,7 +27,7 @@ use umbel::index::lexical::LexicalEncoder;
 use umbel::index::{Facets, Index as _, Leg, Point, SearchRequest};
 use umbel::model::{FetchOptions, ModelSpec, fetch};
 use umbel::read::{self, Draft};
-use umbel::tokens::O200k;
+use umbel::tokens::OpenAiTokens;
 
 fn main() {
     umbel::formats::worker::serve();
@@ -121,7 +121,7 @@ fn corpus() -> Vec<String> {
 }
 
 /// A page as it is taken in.
-fn document(page: &str, config: &Config, counter: &O200k) -> Document {
+fn document(page: &str, config: &Config, counter: &OpenAiTokens) -> Document {
     read::document(
         Draft::of_text(page.to_owned(), Format::Markdown),
         None,
@@ -133,7 +133,7 @@ fn document(page: &str, config: &Config, counter: &O200k) -> Document {
 }
 
 fn assembly() {
-    let (config, counter) = (Config::default(), O200k::new());
+    let (config, counter) = (Config::default(), OpenAiTokens::o200k());
     let pages = corpus();
     let documents: Vec<Document> = pages
         .iter()

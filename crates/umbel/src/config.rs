@@ -104,6 +104,8 @@ pub struct LeafSettings {
     pub keep_whole_tokens: usize,
     /// What the sizes above are counted in: `tokens` or `characters`.
     pub unit: Unit,
+    /// What budget tokens are, here and in every budget: `o200k_base`, `cl100k_base`, or the path of a `tokenizer.json`.
+    pub tokenizer: String,
 }
 
 /// What leaf sizes are counted in.
@@ -119,7 +121,14 @@ pub enum Unit {
 impl Default for LeafSettings {
     fn default() -> LeafSettings {
         let LeafConfig { target, overlap, levels, keep_whole } = LeafConfig::default();
-        LeafSettings { target, overlap, levels, keep_whole_tokens: keep_whole, unit: Unit::Tokens }
+        LeafSettings {
+            target,
+            overlap,
+            levels,
+            keep_whole_tokens: keep_whole,
+            unit: Unit::Tokens,
+            tokenizer: "o200k_base".to_owned(),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::index::{Facets, Index, IndexError, Kept, Point};
 use crate::metadata::Metadata;
 use crate::read::rules::RulesError;
 use crate::store::{Layout, StoreError, StoreLock, lock};
-use crate::tokens::O200k;
+use crate::tokens::{TokensError, counter};
 use ingest::{hash, leaf_records};
 use lru::LruCache;
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use umbel_core::document::Document;
 use umbel_core::id::DocId;
 use umbel_core::leaf::{EmbedLimit, embedded_text};
+use umbel_core::offsets::TokenCounter;
 
 /// Documents that are applied to the index between two flushes.
 const DOCUMENTS_PER_FLUSH: usize = 200;
@@ -77,7 +78,7 @@ pub struct Engine {
     index: Box<dyn Index>,
     embedder: Option<Arc<dyn Embedder>>,
     lexical: LexicalEncoder,
-    counter: O200k,
+    counter: Arc<dyn TokenCounter>,
     layout: Layout,
     documents: Mutex<LruCache<DocId, (u64, Arc<StoredDocument>)>>,
     warnings: Vec<String>,
@@ -233,8 +234,15 @@ impl Engine {
             config.settings().leaf.target as u32,
         )?;
         let catalog = SqliteCatalog::open(&layout.catalog())?;
+        let counter = counter(&config.settings().leaf.tokenizer)?;
         let agreed = agree(&catalog, &config, embedder.as_deref()).await?;
-        let (index, warnings) = open_index(&catalog, &layout, agreed).await?;
+        let (index, mut warnings) = open_index(&catalog, &layout, agreed).await?;
+        let stored = inspect::leaf_settings(&catalog.describe().await?).tokenizer;
+        if stored != config.settings().leaf.tokenizer {
+            warnings.push(format!(
+                "budgets are in tokens of `{stored}`, which this store was indexed with: `umbel index` counts it anew"
+            ));
+        }
         let documents = Mutex::new(LruCache::new(DOCUMENTS_KEPT));
         let engine = Engine {
             config,
@@ -242,7 +250,7 @@ impl Engine {
             index: Box::new(index),
             embedder,
             lexical,
-            counter: O200k::new(),
+            counter,
             layout,
             documents,
             warnings,
@@ -606,6 +614,9 @@ pub enum EngineError {
     /// The embedder.
     #[error(transparent)]
     Embed(#[from] EmbedError),
+    /// The tokenizer of the budget.
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
     /// The lexical leg.
     #[error(transparent)]
     Lexical(#[from] LexicalError),

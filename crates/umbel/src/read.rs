@@ -220,12 +220,12 @@ pub fn document(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::O200k;
+    use crate::tokens::OpenAiTokens;
 
     fn read(text: &str) -> Document {
         let draft = Draft::of_text(text.to_owned(), Format::Markdown);
         let title = draft.front_matter.title.clone();
-        document(draft, title, "file", &Config::default(), &O200k::new(), None)
+        document(draft, title, "file", &Config::default(), &OpenAiTokens::o200k(), None)
     }
 
     /// Title, and what the leaves hold.

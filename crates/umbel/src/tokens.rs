@@ -1,48 +1,75 @@
-//! Text → budget tokens: the default counter, `o200k_base`.
+//! Text → budget tokens: OpenAI's encodings, and a tokenizer from a file.
 //!
 //! Invariant: the pieces that a text is split into before encoding follow each other without a gap.
+
+#[cfg(feature = "local")]
+mod file;
 
 use bpe_openai::Tokenizer;
 use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 use umbel_core::offsets::TokenCounter;
 
-/// Counts tokens as OpenAI's `o200k_base` encoding does.
-pub struct O200k(&'static Tokenizer);
+/// Counts tokens as one of OpenAI's encodings does.
+pub struct OpenAiTokens {
+    encoding: Encoding,
+    tokenizer: &'static Tokenizer,
+}
 
-impl O200k {
-    /// The counter; its tables are built once a process.
-    pub fn new() -> O200k {
-        O200k(bpe_openai::o200k_base())
+/// An encoding of OpenAI's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    O200k,
+    Cl100k,
+}
+
+impl OpenAiTokens {
+    /// `o200k_base`, the default; its tables are built once a process.
+    pub fn o200k() -> OpenAiTokens {
+        OpenAiTokens { encoding: Encoding::O200k, tokenizer: bpe_openai::o200k_base() }
+    }
+
+    /// `cl100k_base`; its tables are built once a process.
+    pub fn cl100k() -> OpenAiTokens {
+        OpenAiTokens { encoding: Encoding::Cl100k, tokenizer: bpe_openai::cl100k_base() }
+    }
+
+    /// Where each token of a piece starts in it.
+    fn piece_starts(&self, piece: &str) -> impl Iterator<Item = u32> {
+        let tokens = self.tokenizer.bpe.encode_via_backtracking(piece.as_bytes());
+        tokens.into_iter().scan(0, |end, token| {
+            let start = *end;
+            *end += self.tokenizer.bpe.token_len(token) as u32;
+            Some(start)
+        })
     }
 }
 
-impl Default for O200k {
-    fn default() -> O200k {
-        O200k::new()
-    }
-}
-
-impl fmt::Debug for O200k {
+impl fmt::Debug for OpenAiTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("O200k")
+        f.write_str(self.name())
     }
 }
 
-impl TokenCounter for O200k {
+impl TokenCounter for OpenAiTokens {
     fn name(&self) -> &'static str {
-        "o200k_base"
+        match self.encoding {
+            Encoding::O200k => "o200k_base",
+            Encoding::Cl100k => "cl100k_base",
+        }
     }
 
     fn count(&self, text: &str) -> usize {
-        self.0.count(text)
+        self.tokenizer.count(text)
     }
 
     fn starts(&self, text: &str) -> Vec<u32> {
         let mut starts = Vec::with_capacity(text.len() / 4 + 1);
         let mut at = 0;
         KNOWN.with_borrow_mut(|known| {
-            for piece in self.0.split(text) {
+            known.keep_to(self.encoding);
+            for piece in self.tokenizer.split(text) {
                 if let Some(mut marks) = known.marks(piece, || self.piece_starts(piece)) {
                     while marks != 0 {
                         starts.push(at + marks.trailing_zeros());
@@ -58,16 +85,40 @@ impl TokenCounter for O200k {
     }
 }
 
-impl O200k {
-    /// Where each token of a piece starts in it.
-    fn piece_starts(&self, piece: &str) -> impl Iterator<Item = u32> {
-        let tokens = self.0.bpe.encode_via_backtracking(piece.as_bytes());
-        tokens.into_iter().scan(0, |end, token| {
-            let start = *end;
-            *end += self.0.bpe.token_len(token) as u32;
-            Some(start)
-        })
+/// The counter that a setting names: `o200k_base`, `cl100k_base`, or the path of a `tokenizer.json`.
+///
+/// # Errors
+/// A name that is neither of both, and no file that can be read as a tokenizer.
+pub fn counter(name: &str) -> Result<Arc<dyn TokenCounter>, TokensError> {
+    match name {
+        "o200k_base" => Ok(Arc::new(OpenAiTokens::o200k())),
+        "cl100k_base" => Ok(Arc::new(OpenAiTokens::cl100k())),
+        #[cfg(feature = "local")]
+        path => {
+            file::FileTokens::load(path).map(|tokens| Arc::new(tokens) as Arc<dyn TokenCounter>)
+        }
+        #[cfg(not(feature = "local"))]
+        name => Err(TokensError::Unknown {
+            name: name.to_owned(),
+            source: "this build reads no tokenizers from files".into(),
+        }),
     }
+}
+
+/// Why tokens cannot be counted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokensError {
+    /// The setting names no tokenizer.
+    #[error(
+        "`leaf.tokenizer` is `{name}`, want o200k_base, cl100k_base or the path of a tokenizer.json"
+    )]
+    Unknown {
+        /// What it says.
+        name: String,
+        /// Why it is no file of a tokenizer either.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 thread_local! {
@@ -77,6 +128,7 @@ thread_local! {
 /// Where the tokens of short pieces start, as found before: most pieces are words that come again, and to look one up is
 /// several times faster than to encode it. Of two pieces with the same slot the later one is known.
 struct Known {
+    encoding: Encoding,
     /// A piece, padded with zeros, its length last; and for each byte of it whether a token starts there, from the lowest bit.
     slots: Vec<([u8; 16], u16)>,
 }
@@ -86,7 +138,14 @@ impl Known {
     const SLOT_BITS: u32 = 14;
 
     fn new() -> Known {
-        Known { slots: vec![([0; 16], 0); 1 << Known::SLOT_BITS] }
+        Known { encoding: Encoding::O200k, slots: vec![([0; 16], 0); 1 << Known::SLOT_BITS] }
+    }
+
+    /// Forgets the pieces of another encoding.
+    fn keep_to(&mut self, encoding: Encoding) {
+        if self.encoding != encoding {
+            *self = Known { encoding, ..Known::new() };
+        }
     }
 
     /// The bits of a piece; `None` for one that is too long to be kept.
@@ -120,16 +179,18 @@ mod tests {
 
     #[test]
     fn known_counts() {
-        let check =
-            |text: &str, tokens: usize| assert_eq!(O200k::new().count(text), tokens, "{text:?}");
-        check("", 0);
-        check("hello world", 2);
-        check("hello\n\n  world", 4);
+        let check = |text: &str, o200k: usize, cl100k: usize| {
+            let counts = (OpenAiTokens::o200k().count(text), OpenAiTokens::cl100k().count(text));
+            assert_eq!(counts, (o200k, cl100k), "{text:?}");
+        };
+        check("", 0, 0);
+        check("hello world", 2, 2);
+        check("hello\n\n  world", 4, 4);
+        check("Grüße aus München", 5, 6);
     }
 
     /// What the tokenizer gives, piece by piece.
-    fn by_the_tokenizer(text: &str) -> Vec<u32> {
-        let tokenizer = bpe_openai::o200k_base();
+    fn by_the_tokenizer(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
         let lengths =
             tokenizer.encode(text).into_iter().map(|token| tokenizer.bpe.token_len(token) as u32);
         let ends = lengths.scan(0, |end, length| {
@@ -142,11 +203,11 @@ mod tests {
     proptest! {
         #[test]
         fn starts_agree_with_the_count(text in "[a-zA-Zé漢🙂0-9 .,'\n\r\t]{0,200}") {
-            let starts = O200k::new().starts(&text);
-            prop_assert_eq!(starts.len(), O200k::new().count(&text));
+            let starts = OpenAiTokens::o200k().starts(&text);
+            prop_assert_eq!(starts.len(), OpenAiTokens::o200k().count(&text));
             prop_assert!(starts.windows(2).all(|pair| pair[0] < pair[1]));
             prop_assert!(text.is_empty() || starts[0] == 0);
-            prop_assert_eq!(TokenOffsets::of(&text, &O200k::new()).total(), starts.len());
+            prop_assert_eq!(TokenOffsets::of(&text, &OpenAiTokens::o200k()).total(), starts.len());
         }
 
         #[test]
@@ -156,9 +217,11 @@ mod tests {
         ) {
             // The second time every short piece is known.
             for text in [words.concat(), any] {
-                let expected = by_the_tokenizer(&text);
-                prop_assert_eq!(O200k::new().starts(&text), expected.as_slice());
-                prop_assert_eq!(O200k::new().starts(&text), expected);
+                for counter in [OpenAiTokens::o200k(), OpenAiTokens::cl100k()] {
+                    let expected = by_the_tokenizer(counter.tokenizer, &text);
+                    prop_assert_eq!(counter.starts(&text), expected.as_slice());
+                    prop_assert_eq!(counter.starts(&text), expected);
+                }
             }
         }
     }

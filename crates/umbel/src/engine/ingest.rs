@@ -14,7 +14,7 @@ use crate::embed::Embedder;
 use crate::read::dates::CommitDates;
 use crate::read::rules::Rules;
 use crate::store::Layout;
-use crate::tokens::O200k;
+use crate::tokens::counter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -90,8 +90,8 @@ pub async fn plan(
     let layout = Layout::new(dir);
     let catalog =
         if layout.exists() { read_catalog(&layout)? } else { SqliteCatalog::in_memory()? };
-    let counter = O200k::new();
-    let builder = Builder { config, counter: &counter, embedder };
+    let counter = counter(&config.settings().leaf.tokenizer)?;
+    let builder = Builder { config, counter: counter.as_ref(), embedder };
     let mut plan = Plan::default();
     let mut to_embed: BTreeSet<[u8; 32]> = BTreeSet::new();
     for source in sources(&catalog, requests).await? {
@@ -260,7 +260,11 @@ impl Engine {
     }
 
     fn builder(&self) -> Builder<'_> {
-        Builder { config: &self.config, counter: &self.counter, embedder: self.embedder.as_deref() }
+        Builder {
+            config: &self.config,
+            counter: self.counter.as_ref(),
+            embedder: self.embedder.as_deref(),
+        }
     }
 }
 

@@ -10,12 +10,13 @@ use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Source, 
 use crate::config::{Config, LeafSettings, RuleKind, Unit};
 use crate::read::Kind;
 use crate::store::{Layout, StoreError};
-use crate::tokens::O200k;
+use crate::tokens::counter;
 use std::collections::BTreeMap;
 use std::path::Path;
 use umbel_core::check::{Allowed, across_top_level, check, empty_bodies};
 use umbel_core::measure::measure;
 use umbel_core::merge::Satisfiability;
+use umbel_core::offsets::TokenCounter;
 use umbel_core::outline::{Format, Outline, parse};
 use umbel_core::span::{Span, fits, slice};
 use umbel_core::tree::{Heading, Leaf, NodeKind, Tree};
@@ -331,14 +332,14 @@ impl Inspector {
     /// The catalog fails.
     pub async fn check(&self) -> Result<Vec<Finding>, EngineError> {
         let leaf = leaf_settings(&self.catalog.describe().await?);
-        let counter = O200k::new();
+        let counter = counter(&leaf.tokenizer)?;
         let mut findings = Vec::new();
         for entry in self.catalog.list().await? {
             let problems = match self.catalog.load(&[entry.id]).await {
                 Ok(stored) => stored
                     .into_iter()
                     .flatten()
-                    .flat_map(|s| problems(&s, &leaf, &counter))
+                    .flat_map(|s| problems(&s, &leaf, counter.as_ref()))
                     .collect(),
                 Err(CatalogError::Corrupt { detail, .. }) => vec![detail],
                 Err(error) => return Err(error.into()),
@@ -375,7 +376,11 @@ fn outline_of(stored: &StoredDocument) -> Outline {
 }
 
 /// The promises that a document breaks, in words.
-fn problems(stored: &StoredDocument, leaf: &LeafSettings, counter: &O200k) -> Vec<String> {
+fn problems(
+    stored: &StoredDocument,
+    leaf: &LeafSettings,
+    counter: &dyn TokenCounter,
+) -> Vec<String> {
     let (document, outline) = (&stored.document, outline_of(stored));
     let allowed = Allowed { overlap: leaf.overlap > 0, whole: whole(stored, leaf) };
     let mut problems: Vec<String> =

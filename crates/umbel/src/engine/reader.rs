@@ -13,7 +13,6 @@ use crate::metadata::{DateSource, Metadata, Updated, Voices};
 use crate::read::dates::{CommitDates, file_date};
 use crate::read::rules::Rules;
 use crate::read::{Draft, Kind, MAX_FILE_BYTES, ReadError, detect_language, document};
-use crate::tokens::O200k;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +21,7 @@ use std::time::Duration;
 use umbel_core::document::{Anchor, Document};
 use umbel_core::id::LeafId;
 use umbel_core::leaf::EmbedLimit;
-use umbel_core::offsets::TokenCounter as _;
+use umbel_core::offsets::TokenCounter;
 use umbel_core::outline::Format;
 use umbel_core::span::slice;
 
@@ -33,7 +32,7 @@ const READER_VERSION: u32 = 2;
 #[derive(Clone, Copy)]
 pub(super) struct Builder<'a> {
     pub(super) config: &'a Config,
-    pub(super) counter: &'a O200k,
+    pub(super) counter: &'a dyn TokenCounter,
     pub(super) embedder: Option<&'a dyn Embedder>,
 }
 

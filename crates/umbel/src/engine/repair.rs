@@ -11,7 +11,7 @@ use crate::catalog::{Catalog as _, CatalogError, Change};
 use crate::config::Config;
 use crate::embed::Embedder;
 use crate::store::{Layout, StoreError, lock};
-use crate::tokens::O200k;
+use crate::tokens::counter;
 use std::collections::BTreeSet;
 use std::path::Path;
 use umbel_core::id::DocId;
@@ -70,8 +70,8 @@ pub async fn rebuild(
     let layout = Layout::new(dir);
     let _lock = lock(&layout)?;
     let catalog = SqliteCatalog::open(&layout.catalog())?;
-    let counter = O200k::new();
-    let builder = Builder { config, counter: &counter, embedder };
+    let counter = counter(&config.settings().leaf.tokenizer)?;
+    let builder = Builder { config, counter: counter.as_ref(), embedder };
     let broken: BTreeSet<&str> = findings.iter().map(|finding| finding.document.as_str()).collect();
     let entries = catalog.list().await?;
     let ids: Vec<DocId> = entries

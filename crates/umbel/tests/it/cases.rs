@@ -12,7 +12,7 @@ use umbel::core::outline::{Format, parse};
 use umbel::core::pack::DropReason;
 use umbel::core::span::Span;
 use umbel::core::trace::assemble;
-use umbel::tokens::O200k;
+use umbel::tokens::OpenAiTokens;
 
 /// The text of each passage.
 fn text_of(document: &Document, context: &umbel::core::pack::Context) -> Vec<String> {
@@ -81,7 +81,7 @@ fn l4_a_heading_of_300_words_does_not_stop_progress() {
             128
         }
         fn count_tokens(&self, text: &str) -> usize {
-            O200k::new().count(text) + 2
+            OpenAiTokens::o200k().count(text) + 2
         }
     }
     let heading = vec!["heading"; 300].join(" ");
@@ -549,7 +549,7 @@ fn c18_a_section_that_fits_is_not_cut() {
     for words in [40, 120, 180] {
         let page = format!("# T\n\n## A\n\n{}\n\n## B\n\n{}\n", prose(1, words), prose(2, words));
         // Exactly the size of the larger section, and one token less; the same for the embedder's limit.
-        let target = O200k::new().count(&page).max(1);
+        let target = OpenAiTokens::o200k().count(&page).max(1);
         let whole = read_with(&page, &[&format!("leaf.target={target}")], None);
         let largest = whole.tree.leaves.iter().map(|leaf| leaf.tokens).max().unwrap();
         let embedded = |d: &Document| {

@@ -13,7 +13,7 @@ use umbel::core::{
 };
 use umbel::engine::ingest::{leaf_ids, leaf_records};
 use umbel::read::{Draft, document};
-use umbel::tokens::O200k;
+use umbel::tokens::OpenAiTokens;
 
 /// A Markdown document under `file.md`, with settings.
 pub(crate) fn read_with(text: &str, sets: &[&str], limit: Option<&dyn EmbedLimit>) -> Document {
@@ -21,7 +21,7 @@ pub(crate) fn read_with(text: &str, sets: &[&str], limit: Option<&dyn EmbedLimit
     let config = Config::load(None, &[], &sets).unwrap();
     let draft = Draft::of_text(text.to_owned(), Format::Markdown);
     let title = draft.front_matter.title.clone();
-    document(draft, title, "file", &config, &O200k::new(), limit)
+    document(draft, title, "file", &config, &OpenAiTokens::o200k(), limit)
 }
 
 /// A Markdown document under `file.md`, with the defaults.
@@ -84,7 +84,7 @@ pub(crate) fn keeps_its_promises(documents: &[&Document], context: &Context, bud
     let mut fresh = 0;
     for (at, passage) in context.passages.iter().enumerate() {
         let document = documents[passage.doc.0 as usize];
-        let count = O200k::new().count(&passage.rendered(document));
+        let count = OpenAiTokens::o200k().count(&passage.rendered(document));
         assert!(
             count <= passage.tokens,
             "{count} > {} for {:?}",

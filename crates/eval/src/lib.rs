@@ -4,3 +4,5 @@
 
 pub mod share;
 pub mod judgment;
+pub mod metric;
+pub mod ranking;

@@ -1,1 +1,8 @@
 //! Judgments and runs → metrics, strata and intervals.
+//!
+//! Modules are declared in the order in which data flows; each uses only those above it.
+
+pub mod share;
+pub mod judgment;
+pub mod metric;
+pub mod ranking;

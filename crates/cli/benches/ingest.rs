@@ -80,7 +80,7 @@ fn ingest(folder: &Path, store: &Path, vectors: bool) -> Ingested {
 
 /// Memory of this process that is not that of files; 0 where the system does not tell.
 fn anonymous_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
     kib.unwrap_or_default() * 1024
@@ -104,7 +104,7 @@ fn grow(folder: &Path, bytes: usize) {
             }
             let mut paragraphs: Vec<String> = page.split("\n\n").map(str::to_owned).collect();
             let edited = (round * 31 + at * 7) % paragraphs.len();
-            paragraphs[edited].push_str(&format!(" Edition {round}, page {at}."));
+            paragraphs[edited] += format!(" Edition {round}, page {at}.").as_str();
             let text = paragraphs.join("\n\n");
             let dir = folder.join(format!("{round}/{}", at / 100));
             fs_err::create_dir_all(&dir).unwrap();

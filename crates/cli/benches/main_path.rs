@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench stops at the first surprise")]
 
 mod ingest;
+mod quality;
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -35,11 +36,12 @@ fn main() {
         return;
     }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 4] = [
+    let benches: [(&str, fn()); 5] = [
         ("assemble", assembly),
         ("embed", embedding),
         ("search", searching),
         ("ingest", ingest::ingestion),
+        ("quality", quality::quality),
     ];
     for (name, bench) in benches {
         if name.contains(&filter) {

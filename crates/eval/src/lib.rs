@@ -6,3 +6,6 @@ pub mod share;
 pub mod judgment;
 pub mod metric;
 pub mod ranking;
+pub mod parent;
+pub mod interval;
+pub mod strata;

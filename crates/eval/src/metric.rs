@@ -167,6 +167,8 @@ mod tests {
     fn a_reference_is_covered_from_95_per_cent_of_its_bytes() {
         check("a0-95", "a0-100", (0.95, true, Some(1.0), Some(0.0), 0.95));
         check("a0-94", "a0-100", (0.94, false, Some(1.0), Some(0.0), 0.94));
+        check("a0-9499", "a0-10000", (0.9499, false, Some(1.0), Some(0.0), 0.9499));
+        check("a0-9500", "a0-10000", (0.95, true, Some(1.0), Some(0.0), 0.95));
         // 190 of 210 bytes in all, but one of two references only.
         check(
             "a0-190",

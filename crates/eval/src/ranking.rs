@@ -143,6 +143,15 @@ mod tests {
     }
 
     #[test]
+    fn a_relevant_leaf_that_only_the_ranked_list_knows_is_in_the_ideal_list_too() {
+        let relevant = [reference(20, 30, None), reference(50, 60, None)];
+        let got = rank(&list(&[2, 5]), &list(&[0, 2]), &relevant).unwrap();
+        let k = NonZeroUsize::new(2).unwrap();
+        assert!((got.ndcg(k) - 1.0).abs() < 1e-12);
+        assert!((got.recall(NonZeroUsize::MIN) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
     fn a_leaf_takes_its_largest_gain() {
         let relevant = [reference(0, 5, Some(1.0)), reference(5, 10, Some(2.0))];
         assert_eq!(gain(leaf(0), &relevant), Some(2.0));

@@ -8,6 +8,8 @@ pub mod config;
 pub mod metadata;
 pub mod formats;
 pub mod read;
+#[cfg(feature = "remote")]
+pub mod remote;
 #[cfg(feature = "local")]
 pub mod model;
 pub mod embed;

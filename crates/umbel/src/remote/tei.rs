@@ -28,12 +28,9 @@ impl Info {
         client.get("/info")
     }
 
-    /// The model and its commit, as `intfloat/e5-small-v2@fd1525a9`.
-    pub(crate) fn model(&self) -> String {
-        let sha = self.model_sha.as_deref().unwrap_or_default();
-        match sha.get(..8).unwrap_or(sha) {
-            "" => self.model_id.clone(),
-            sha => format!("{}@{sha}", self.model_id),
-        }
+    /// The beginning of the commit, as `fd1525a9`.
+    pub(crate) fn short_sha(&self) -> Option<&str> {
+        let sha = self.model_sha.as_deref().filter(|sha| !sha.is_empty())?;
+        Some(sha.get(..8).unwrap_or(sha))
     }
 }

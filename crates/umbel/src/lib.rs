@@ -16,6 +16,7 @@ pub mod embed;
 pub mod index;
 pub mod catalog;
 pub mod filter;
+pub mod rerank;
 #[cfg(all(feature = "edge", feature = "sqlite"))]
 pub mod store;
 #[cfg(all(feature = "edge", feature = "sqlite"))]

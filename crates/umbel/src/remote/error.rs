@@ -108,6 +108,11 @@ impl RemoteError {
         }
     }
 
+    /// Whether something answered that is not the server expected.
+    pub fn is_nonsense(&self) -> bool {
+        matches!(self, Self::Nonsense { .. })
+    }
+
     /// What to do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -16,7 +16,7 @@ fn ask(replies: Vec<Reply>, change: impl FnOnce(&mut Endpoint)) -> (Result<Value
 }
 
 #[track_caller]
-fn check(replies: Vec<Reply>, expected: Result<Value, &str>, n_requests: usize) {
+fn check(replies: Vec<Reply>, expected: &Result<Value, &str>, n_requests: usize) {
     let (answer, n) = ask(replies, |_| ());
     assert_eq!(answer.as_ref().map_err(String::as_str), expected.as_ref().map_err(|text| *text));
     assert_eq!(n, n_requests);
@@ -42,13 +42,13 @@ fn json_goes_there_and_json_comes_back() {
 
 #[test]
 fn what_may_pass_later_is_tried_again() {
-    let fine = || Ok(json!({"b": 2}));
-    check(vec![Reply::with("429 Busy\r\nRetry-After: 0", "slow down"), self::fine()], fine(), 2);
-    check(vec![Reply::with("429 Busy\r\nRetry-After: 9999", ""), self::fine()], fine(), 2);
-    check(vec![Reply::with("408 Slow", ""), Reply::with("502 Bad", ""), self::fine()], fine(), 3);
-    check(vec![self::fine().cut(3), self::fine()], fine(), 2);
-    check(vec![Reply::raw(""), self::fine()], fine(), 2);
-    let busy = Err("`http://host/route` answered with status 503: `loading the model`");
+    let fine = &Ok(json!({"b": 2}));
+    check(vec![Reply::with("429 Busy\r\nRetry-After: 0", "slow down"), self::fine()], fine, 2);
+    check(vec![Reply::with("429 Busy\r\nRetry-After: 9999", ""), self::fine()], fine, 2);
+    check(vec![Reply::with("408 Slow", ""), Reply::with("502 Bad", ""), self::fine()], fine, 3);
+    check(vec![self::fine().cut(3), self::fine()], fine, 2);
+    check(vec![Reply::raw(""), self::fine()], fine, 2);
+    let busy = &Err("`http://host/route` answered with status 503: `loading the model`");
     check(vec![Reply::with("503 Busy", "loading\n  the model")], busy, 4);
 }
 
@@ -58,14 +58,14 @@ fn what_would_fail_again_is_not() {
     let wanted = |status: u16| {
         format!("`http://host/route` answered with status {status}: `{{\"error\": \"no\"}}`")
     };
-    check(vec![status("401 Who"), fine()], Err(&wanted(401)), 1);
-    check(vec![status("413 Long"), fine()], Err(&wanted(413)), 1);
-    check(vec![status("307 There\r\nLocation: /x"), fine()], Err(&wanted(307)), 1);
-    check(vec![status("302 There\r\nLocation: /x"), fine()], Err(&wanted(302)), 1);
+    check(vec![status("401 Who"), fine()], &Err(&wanted(401)), 1);
+    check(vec![status("413 Long"), fine()], &Err(&wanted(413)), 1);
+    check(vec![status("307 There\r\nLocation: /x"), fine()], &Err(&wanted(307)), 1);
+    check(vec![status("302 There\r\nLocation: /x"), fine()], &Err(&wanted(302)), 1);
     let nonsense = "`http://host/route` answered with something else than the JSON expected: ";
     let page = "<html> Sign in";
-    check(vec![Reply::with("200 OK", page)], Err(&format!("{nonsense}`{page}`")), 1);
-    check(vec![Reply::with("200 OK", "")], Err(&format!("{nonsense}``")), 1);
+    check(vec![Reply::with("200 OK", page)], &Err(&format!("{nonsense}`{page}`")), 1);
+    check(vec![Reply::with("200 OK", "")], &Err(&format!("{nonsense}``")), 1);
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn check() -> Result<(), String> {
     say("── tidy");
     tidy::run(&root())?;
     step("lint", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    for features in ["", "sqlite", "local", "edge", "html", "pdf", "office"] {
+    for features in ["", "sqlite", "local", "remote", "edge", "html", "pdf", "office"] {
         let name = if features.is_empty() { "no feature" } else { features };
         let mut command =
             cargo(&["check", "--quiet", "--package", "umbel", "--no-default-features"]);

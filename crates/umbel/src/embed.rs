@@ -6,6 +6,8 @@
 mod bert;
 #[cfg(feature = "local")]
 pub mod local;
+#[cfg(feature = "remote")]
+pub mod remote;
 
 use std::path::PathBuf;
 
@@ -26,7 +28,8 @@ pub trait Embedder: Send + Sync {
     /// The model, its dimension and its limit.
     fn describe(&self) -> &EmbedderInfo;
 
-    /// How many of the model's own tokens the text has, special tokens included; what `max_tokens` limits.
+    /// How many of the model's own tokens the text has, special tokens included; what `max_tokens` limits. Where the tokenizer is
+    /// out of reach this is an estimate that is meant to be too high.
     fn count_tokens(&self, text: &str) -> usize;
 
     /// Embeds passages: shape `[n][dimension]`, n = `texts.len()`; row i is `texts[i]`. A text's row does not depend on
@@ -62,6 +65,23 @@ pub enum EmbedError {
         /// The file or folder.
         path: PathBuf,
         /// What the runtime said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The server of the model did not answer: the same texts may pass later.
+    #[error("the server of `{model}` did not answer")]
+    Unavailable {
+        /// The model.
+        model: String,
+        /// What came in place of an answer.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The server of the model refused, gave something that is no embedding, or was asked for what it cannot give: correct the
+    /// settings.
+    #[error("the server of `{model}` gave no embeddings")]
+    Server {
+        /// The model.
+        model: String,
+        /// What is wrong.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The runtime failed on a batch.

@@ -8,12 +8,15 @@ pub mod config;
 pub mod metadata;
 pub mod formats;
 pub mod read;
+#[cfg(feature = "remote")]
+pub mod remote;
 #[cfg(feature = "local")]
 pub mod model;
 pub mod embed;
 pub mod index;
 pub mod catalog;
 pub mod filter;
+pub mod rerank;
 #[cfg(all(feature = "edge", feature = "sqlite"))]
 pub mod store;
 #[cfg(all(feature = "edge", feature = "sqlite"))]

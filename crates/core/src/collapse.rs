@@ -27,9 +27,36 @@ impl Voice {
     }
 }
 
-/// Keeps the first `depth` distinct clusters of a list in falling score, and how many hits were examined for them. Members
+/// What is left of a ranked list when each cluster speaks once.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Collapsed {
+    /// The clusters, best first.
+    pub voices: Vec<Voice>,
+    /// Hits that the list held.
+    pub retrieved: usize,
+    /// Hits that were looked at until there were as many clusters as wanted.
+    pub examined: usize,
+}
+
+impl Collapsed {
+    /// Gives each cluster the score that a reranker gave to its speaker, in order, and sorts the list by it.
+    ///
+    /// # Panics
+    /// If there are not as many scores as clusters: a broken promise of the caller.
+    pub fn rerank(&mut self, scores: &[f32]) {
+        assert_eq!(scores.len(), self.voices.len(), "one score for each cluster");
+        for (voice, &score) in self.voices.iter_mut().zip(scores) {
+            voice.hit.scores.rerank = Some(score);
+        }
+        // Stable: what scores alike keeps the order of fusion.
+        let score = |voice: &Voice| voice.hit.scores.final_score();
+        self.voices.sort_by(|a, b| score(b).total_cmp(&score(a)));
+    }
+}
+
+/// Keeps the first `depth` distinct clusters of a list in falling score. Members
 /// further down the list are kept with their cluster.
-pub fn collapse(hits: Vec<Hit>, depth: usize) -> (Vec<Voice>, usize) {
+pub fn collapse(hits: Vec<Hit>, depth: usize) -> Collapsed {
     let mut voices: Vec<Voice> = Vec::new();
     let mut places: BTreeMap<ClusterId, usize> = BTreeMap::new();
     let mut examined = None;
@@ -50,5 +77,5 @@ pub fn collapse(hits: Vec<Hit>, depth: usize) -> (Vec<Voice>, usize) {
             }
         }
     }
-    (voices, examined.unwrap_or(fetched))
+    Collapsed { voices, retrieved: fetched, examined: examined.unwrap_or(fetched) }
 }

@@ -17,4 +17,5 @@ pub mod collapse;
 pub mod merge;
 pub mod expand;
 pub mod pack;
+pub mod compress;
 pub mod trace;

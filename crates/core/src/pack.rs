@@ -13,6 +13,11 @@ use std::collections::BTreeMap;
 /// Tokens kept back for an edge that falls inside a token, word or sentence: a fresh count of the piece may differ there.
 pub const EDGE_RESERVE_TOKENS: usize = 3;
 
+/// What stands for sentences that compression left out.
+const OMITTED: &str = " […] ";
+/// At most so many tokens, in the encodings that are known.
+const OMITTED_TOKENS: usize = 4;
+
 /// How much may be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackConfig {
@@ -60,6 +65,8 @@ pub struct Passage {
     pub tokens: usize,
     /// Table header rows or a fence line to show before it.
     pub prefix: Vec<Span>,
+    /// After compression, the pieces of the span that are shown, in order; empty where all of it is.
+    pub kept: Vec<Span>,
     /// The retrieved leaves in it, best first; never empty.
     pub evidence: Vec<Evidence>,
     /// The smallest node that contains it.
@@ -77,10 +84,35 @@ impl Passage {
         self.evidence.first().map_or(usize::MAX, |best| best.rank)
     }
 
-    /// What a generator receives: the prefix, then the text.
+    /// What a generator receives: the prefix, then the text, or what compression kept of it.
     pub fn rendered(&self, document: &Document) -> String {
-        let pieces = self.prefix.iter().chain([&self.span]);
-        pieces.map(|&piece| slice(&document.text, piece)).collect::<Vec<_>>().join("\n")
+        let texts = |spans: &[Span], between: &str| {
+            spans
+                .iter()
+                .map(|&piece| slice(&document.text, piece))
+                .collect::<Vec<_>>()
+                .join(between)
+        };
+        let whole = [self.span];
+        let shown = if self.kept.is_empty() { whole.as_slice() } else { &self.kept };
+        let mut lines = texts(&self.prefix, "\n");
+        if !lines.is_empty() {
+            lines.push('\n');
+        }
+        lines + &texts(shown, OMITTED)
+    }
+
+    /// Shows only these pieces of the passage, and counts what that costs.
+    pub fn keep(&mut self, kept: Vec<Span>, document: &Document) {
+        let tokens = &document.offsets.tokens;
+        let dropped = tokens.count(self.span);
+        let cost = |&piece: &Span| tokens.count(piece) + 2 * EDGE_RESERVE_TOKENS;
+        let shown = kept.iter().map(cost).sum::<usize>() + OMITTED_TOKENS * kept.len();
+        // Where pieces and marks cost more than they save, all of it stays.
+        if shown < dropped {
+            self.tokens = self.tokens - dropped + shown;
+            self.kept = kept;
+        }
     }
 }
 
@@ -336,6 +368,7 @@ fn passages(
             kind: largest.map_or(ItemKind::Leaf, |taken| taken.kind),
             tokens: cost(doc, document, group.span),
             prefix: prefix(document, group.span),
+            kept: Vec::new(),
             evidence: inside,
             node: document.tree.smallest_containing(group.span).unwrap_or_default(),
         }

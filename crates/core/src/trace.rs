@@ -2,7 +2,7 @@
 //!
 //! Invariant: same hits, documents and settings, same result.
 
-use crate::collapse::collapse;
+use crate::collapse::{Collapsed, collapse};
 use crate::document::Library;
 use crate::expand::{Crop, Expansion, expand};
 use crate::hit::Hit;
@@ -62,9 +62,18 @@ pub fn assemble(
     config: &AssembleConfig,
     frame: Option<&Frame<'_>>,
 ) -> (Context, Trace) {
-    let retrieved = hits.len();
-    let (voices, examined) = collapse(hits, config.depth);
-    let (items, merge) = merge(&voices, library, &config.merge, config.depth, config.pack.room());
+    deliver(&collapse(hits, config.depth), library, config, frame)
+}
+
+/// Merges, expands and packs a collapsed list, in that order: what [`assemble`] does with one that nothing reranks.
+pub fn deliver(
+    list: &Collapsed,
+    library: &Library<'_>,
+    config: &AssembleConfig,
+    frame: Option<&Frame<'_>>,
+) -> (Context, Trace) {
+    let Collapsed { voices, retrieved, examined } = list;
+    let (items, merge) = merge(voices, library, &config.merge, config.depth, config.pack.room());
     let after_merge = items.len();
     let (items, crops) = expand(items, library, config.expansion, config.parent_cap_tokens);
     let context = pack(&items, library, config.pack, frame);
@@ -75,5 +84,6 @@ pub fn assemble(
         final_context: context.passages.len(),
     };
     let shortfall = config.depth.saturating_sub(voices.len());
+    let (retrieved, examined) = (*retrieved, *examined);
     (context, Trace { retrieved, examined, shortfall, merge, crops, counts })
 }

@@ -10,6 +10,7 @@ pub mod repair;
 pub mod answer;
 pub mod wire;
 pub mod log;
+mod refine;
 mod search;
 
 use crate::catalog::sqlite::SqliteCatalog;
@@ -22,6 +23,7 @@ use crate::index::lexical::{LexicalEncoder, LexicalError};
 use crate::index::{Facets, Index, IndexError, Kept, Point};
 use crate::metadata::Metadata;
 use crate::read::rules::RulesError;
+use crate::rerank::Reranker;
 use crate::store::{Layout, StoreError, StoreLock, lock};
 use crate::tokens::{TokensError, counter};
 use ingest::{hash, leaf_records};
@@ -77,6 +79,7 @@ pub struct Engine {
     catalog: Box<dyn Catalog>,
     index: Box<dyn Index>,
     embedder: Option<Arc<dyn Embedder>>,
+    reranker: Option<Arc<dyn Reranker>>,
     lexical: LexicalEncoder,
     counter: Arc<dyn TokenCounter>,
     layout: Layout,
@@ -249,6 +252,7 @@ impl Engine {
             catalog: Box::new(catalog),
             index: Box::new(index),
             embedder,
+            reranker: None,
             lexical,
             counter,
             layout,
@@ -267,6 +271,13 @@ impl Engine {
         }
         engine.embedded_on_opening.store(applied.embedded, Ordering::Relaxed);
         Ok(engine)
+    }
+
+    /// The same engine with a reranker, which searches use from now on.
+    #[must_use]
+    pub fn with_reranker(mut self, reranker: Arc<dyn Reranker>) -> Engine {
+        self.reranker = Some(reranker);
+        self
     }
 
     /// The configuration it was opened with.

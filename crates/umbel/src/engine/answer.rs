@@ -51,6 +51,8 @@ pub struct SearchResponse {
     pub budget_tokens: usize,
     /// What is to be read.
     pub context: Context,
+    /// Tokens before and after compression; `None` where nothing was compressed.
+    pub compressed: Option<(usize, usize)>,
     /// Why.
     pub trace: Trace,
     /// The documents that context and trace point into.

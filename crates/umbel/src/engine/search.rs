@@ -13,10 +13,12 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use umbel_core::collapse::collapse;
 use umbel_core::document::Library;
 use umbel_core::hit::{self, Hit, RankedList, fuse};
 use umbel_core::id::DocId;
-use umbel_core::trace::assemble;
+use umbel_core::pack::Frame;
+use umbel_core::trace::deliver;
 
 impl Engine {
     /// Finds the spans worth reading. No hit gives an empty context, not an error.
@@ -24,6 +26,15 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoModel`] for a store with vectors and no embedder; catalog, index and embedder as they fail.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResponse, EngineError> {
+        self.search_within(request, None).await
+    }
+
+    /// The same, where something stands around each passage in the prompt.
+    pub(super) async fn search_within(
+        &self,
+        request: &SearchRequest,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<SearchResponse, EngineError> {
         let mut clock = Clock::start();
         let settings = request.config.settings();
         let info = self.catalog.describe().await?;
@@ -48,10 +59,21 @@ impl Engine {
         clock.lap("hydrate");
 
         let config = request.config.assemble(request.limit);
+        let mut list = collapse(hits, config.depth);
+        if self.rerank_leaves(request, &mut list, &documents, &mut warnings).await {
+            clock.lap("rerank");
+        }
         let library: Library<'_> =
             documents.iter().map(|(&id, stored)| (id, &stored.document)).collect();
-        let (context, trace) = assemble(hits, &library, &config, None);
+        let (mut context, trace) = deliver(&list, &library, &config, frame);
         clock.lap("assemble");
+        if self.rerank_passages(request, &mut context, &documents, &mut warnings).await {
+            clock.lap("rerank");
+        }
+        let compressed = self.compress(request, &mut context, &documents).await?;
+        if compressed.is_some() {
+            clock.lap("compress");
+        }
         let merges = config.merge.enabled && trace.counts.children_retrieved > 0;
         if merges && trace.merge.fires.is_empty() && !trace.merge.could_fire {
             warnings.push(
@@ -65,6 +87,7 @@ impl Engine {
             also: request.also.clone(),
             budget_tokens: settings.search.budget,
             context,
+            compressed,
             trace,
             documents,
             config: request.config.hash(),

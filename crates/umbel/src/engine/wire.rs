@@ -236,6 +236,8 @@ pub struct TraceJson {
     pub blocked: Vec<BlockedJson>,
     /// Parents that were cropped.
     pub crops: Vec<CropJson>,
+    /// What compression removed; null where nothing was compressed.
+    pub compressed: Option<CompressedJson>,
     /// How many things there were after each step.
     pub counts: CountsJson,
     /// How long each step took, in milliseconds.
@@ -294,6 +296,17 @@ pub struct CropJson {
     pub tokens: usize,
     /// What is left of it.
     pub window: SpanJson,
+}
+
+/// What compression removed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompressedJson {
+    /// Tokens before.
+    pub tokens_before: usize,
+    /// Tokens after.
+    pub tokens_after: usize,
+    /// The share that was removed, 0 to 1.
+    pub removed: f64,
 }
 
 /// How many things there were after each step.
@@ -420,7 +433,7 @@ fn passage(stored: &StoredDocument, passage: &Passage, rank: usize) -> PassageJs
         line: document.line_at(passage.span.start),
         metadata: (&stored.entry.metadata).into(),
         prefix: passage.prefix.iter().map(|&span| span.into()).collect(),
-        kept: Vec::new(),
+        kept: passage.kept.iter().map(|&span| span.into()).collect(),
         rendered: passage.rendered(document),
         scores: scores(passage.scores()),
         score_from: if passage.kind == ItemKind::Leaf && passage.evidence.len() == 1 {
@@ -493,6 +506,11 @@ pub fn trace(response: &SearchResponse) -> TraceJson {
                 window: crop.window.into(),
             })
             .collect(),
+        compressed: response.compressed.map(|(before, after)| CompressedJson {
+            tokens_before: before,
+            tokens_after: after,
+            removed: 1.0 - after as f64 / before.max(1) as f64,
+        }),
         counts: CountsJson {
             children_retrieved: trace.counts.children_retrieved,
             after_merge: trace.counts.after_merge,

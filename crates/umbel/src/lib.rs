@@ -10,10 +10,13 @@ pub mod formats;
 pub mod read;
 #[cfg(feature = "local")]
 pub mod model;
+#[cfg(feature = "local")]
+pub mod local;
 pub mod embed;
 pub mod index;
 pub mod catalog;
 pub mod filter;
+pub mod rerank;
 #[cfg(all(feature = "edge", feature = "sqlite"))]
 pub mod store;
 #[cfg(all(feature = "edge", feature = "sqlite"))]

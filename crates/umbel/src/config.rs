@@ -2,6 +2,11 @@
 //!
 //! Invariant: a [`Config`] has passed every check; the stages take their own part of it. Order: flag, environment, file, default.
 
+mod models;
+
+pub use models::{
+    EmbedBackend, EmbedSettings, GenerateSettings, RerankBackend, RerankSettings, RerankStage,
+};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use umbel_core::expand::Expansion;
@@ -27,6 +32,10 @@ pub struct Settings {
     pub search: SearchSettings,
     /// When siblings are merged.
     pub merge: MergeSettings,
+    /// What scores leaves again.
+    pub rerank: RerankSettings,
+    /// What answers questions from what was found.
+    pub generate: GenerateSettings,
     /// What is kept of searches.
     pub log: LogSettings,
 }
@@ -132,20 +141,6 @@ impl Default for LeafSettings {
     }
 }
 
-/// `[embed]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EmbedSettings {
-    /// A model by name, a hub id `org/name`, or a folder.
-    pub model: String,
-}
-
-impl Default for EmbedSettings {
-    fn default() -> EmbedSettings {
-        EmbedSettings { model: "all-MiniLM-L6-v2".to_owned() }
-    }
-}
-
 /// `[lexical]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -187,6 +182,8 @@ pub struct SearchSettings {
     pub reserve: usize,
     /// In which order passages are delivered.
     pub order: OrderKind,
+    /// What share of each passage's tokens is kept, the sentences nearest to the question; 1 keeps all.
+    pub keep: f64,
 }
 
 /// In which order passages are delivered.
@@ -245,6 +242,7 @@ impl Default for SearchSettings {
             parent_cap: 800,
             reserve: 0,
             order: OrderKind::Evidence,
+            keep: 1.0,
         }
     }
 }
@@ -359,9 +357,6 @@ impl Config {
     /// # Errors
     /// Names the key that is out of range.
     pub fn check(settings: Settings) -> Result<Config, ConfigError> {
-        let range = |ok: bool, key: &'static str, got: String, wanted: &'static str| {
-            if ok { Ok(()) } else { Err(ConfigError::Range { key, got, wanted }) }
-        };
         let (read, search, merge) = (&settings.read, &settings.search, &settings.merge);
         let limits = [
             ("read.timeout_seconds", read.timeout_seconds, 1..=86_400, "1 to 86400"),
@@ -425,6 +420,15 @@ impl Config {
             merge.min_siblings.to_string(),
             "at least 1",
         )?;
+        range(
+            (0.0..=1.0).contains(&search.keep),
+            "search.keep",
+            search.keep.to_string(),
+            "0 to 1",
+        )?;
+        settings.embed.check()?;
+        settings.rerank.check()?;
+        settings.generate.check()?;
         let config = Config { settings };
         config.leaf().check()?;
         Ok(config)
@@ -507,11 +511,21 @@ impl Config {
     }
 }
 
+fn range(
+    ok: bool,
+    key: &'static str,
+    got: String,
+    wanted: &'static str,
+) -> Result<(), ConfigError> {
+    if ok { Ok(()) } else { Err(ConfigError::Range { key, got, wanted }) }
+}
+
 /// `UMBEL_SEARCH_PARENT_CAP` → `search.parent_cap`; `None` for variables that are not settings.
 fn key_of_variable(name: &str) -> Option<String> {
     let (section, key) = name.strip_prefix("UMBEL_")?.split_once('_')?;
     let section = section.to_ascii_lowercase();
-    let sections = ["read", "leaf", "embed", "lexical", "search", "merge", "log"];
+    let sections =
+        ["read", "leaf", "embed", "lexical", "search", "merge", "rerank", "generate", "log"];
     sections.contains(&section.as_str()).then(|| format!("{section}.{}", key.to_ascii_lowercase()))
 }
 

@@ -3,8 +3,6 @@
 //! Invariant: rows have L2 norm 1 ± 1e-3, so an inner product is a cosine.
 
 #[cfg(feature = "local")]
-mod bert;
-#[cfg(feature = "local")]
 pub mod local;
 #[cfg(feature = "remote")]
 pub mod remote;

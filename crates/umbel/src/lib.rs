@@ -12,6 +12,8 @@ pub mod read;
 pub mod remote;
 #[cfg(feature = "local")]
 pub mod model;
+#[cfg(feature = "local")]
+pub mod local;
 pub mod embed;
 pub mod index;
 pub mod catalog;

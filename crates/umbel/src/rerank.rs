@@ -3,11 +3,15 @@
 //! Invariant: higher scores are better, and each is finite. Leaves are scored before they are expanded; what is no leaf is scored
 //! only where that is asked for by name.
 
+#[cfg(feature = "local")]
+pub mod local;
 #[cfg(feature = "remote")]
 pub mod remote;
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
+pub use crate::config::RerankStage;
 use umbel_core::document::Document;
 use umbel_core::leaf::embedded_text;
 use umbel_core::span::slice;
@@ -46,15 +50,6 @@ impl<'a> LeafText<'a> {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// What is being scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RerankStage {
-    /// Leaves, before merging and expansion.
-    Leaves,
-    /// What leaves were delivered as.
-    Passages,
 }
 
 /// A query, and what is to be scored by it.
@@ -110,6 +105,20 @@ pub trait Reranker: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RerankError {
+    /// The model's files do not load.
+    #[error("the model in `{path}` does not load")]
+    Model {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The tokenizer or the runtime failed on a batch.
+    #[error("reranking failed")]
+    Run {
+        /// What went wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The server of the model did not answer: the same request may pass later.
     #[error("the server of `{model}` did not answer")]
     Unavailable {

@@ -5,7 +5,7 @@
 
 use umbel_core::offsets::TokenCounter as _;
 
-use crate::tokens::O200k;
+use crate::tokens::OpenAiTokens;
 
 /// Tokens that frame a text, as `[CLS]` and `[SEP]`.
 const N_SPECIAL_TOKENS: usize = 2;
@@ -23,7 +23,7 @@ pub(super) const FACTOR: f32 = 1.8;
 /// Words and marks are counted because a run of marks, as a line of a table, is few tokens to `o200k_base` and one for each mark
 /// to many models.
 pub(super) fn tokens(text: &str, factor: f32) -> usize {
-    let n_budget_tokens = O200k::new().count(text);
+    let n_budget_tokens = OpenAiTokens::o200k().count(text);
     let is_mark = |c: char| !c.is_alphanumeric() && !c.is_whitespace();
     let n_marks = text.chars().filter(|&c| is_mark(c)).count();
     let n_words =
@@ -40,7 +40,7 @@ pub(super) fn fit(text: &str, limit: usize, factor: f32) -> &str {
     let room = limit.saturating_sub(N_SPECIAL_TOKENS);
     // A beginning has at most one token more than there are whole tokens in it.
     let n_whole = (room as f32 / factor.max(f32::MIN_POSITIVE)) as usize;
-    let starts = O200k::new().starts(text);
+    let starts = OpenAiTokens::o200k().starts(text);
     let ends = starts.get(..=n_whole).unwrap_or(&starts).iter().rev();
     let mut beginnings = ends.filter_map(|&end| text.get(..end as usize));
     beginnings.find(|beginning| tokens(beginning, factor) <= limit).unwrap_or_default()

@@ -19,6 +19,7 @@ pub mod index;
 pub mod catalog;
 pub mod filter;
 pub mod rerank;
+pub mod generate;
 #[cfg(all(feature = "edge", feature = "sqlite"))]
 pub mod store;
 #[cfg(all(feature = "edge", feature = "sqlite"))]

@@ -3,7 +3,7 @@
 //! Invariant: every call ends. Each attempt has a time-out, the number of attempts and the waits between them are bounded, and
 //! so is what is read of an answer. A key is sent to the host of the endpoint alone and appears in no error.
 //!
-//! Calls block a thread. [`Workers`](workers) keep them off the caller's executor, whichever that is.
+//! Calls block a thread. `workers` keeps them off the caller's executor, whichever that is.
 
 mod error;
 mod retry;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use ureq::http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use ureq::http::{HeaderValue, Response, Uri};
 use ureq::{Agent, Body};
 
@@ -174,6 +174,10 @@ impl Client {
                 .timeout_recv_response(Some(first))
                 .timeout_per_read(Some(silence))
                 .build();
+            // A compressed stream would be held back until there is enough of it to compress.
+            let request = request
+                .header(ACCEPT_ENCODING, "identity")
+                .header(ACCEPT, "text/event-stream, application/json");
             let response = self.send(&url, request, &body)?;
             let body = Box::new(response.into_body().into_reader().take(limit));
             Ok(Opened { started, body })
@@ -253,13 +257,13 @@ impl Client {
         Ok(answer)
     }
 
-    pub(crate) fn too_large(&self, url: &str) -> RemoteError {
+    fn too_large(&self, url: &str) -> RemoteError {
         RemoteError::TooLarge { url: url.to_owned(), limit_bytes: self.endpoint.max_answer_bytes }
     }
 
-    /// The longest answer that is read.
-    pub(crate) fn max_answer_bytes(&self) -> u64 {
-        self.endpoint.max_answer_bytes
+    /// How it is set up.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// The beginning of an answer, fit for a line of text and without the key.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -73,7 +74,8 @@ fn work(jobs: &Mutex<mpsc::Receiver<Job>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        job();
+        // A call that panics drops its sender, which is how its caller learns of it; the thread is there for the next one.
+        drop(panic::catch_unwind(AssertUnwindSafe(job)));
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_call_that_panics_is_an_error_and_the_others_go_on() {
-        let workers = Workers::start("test", 2).unwrap();
+        let workers = Workers::start("test", 1).unwrap();
         let broken = workers.submit(|_| -> () { panic!("as wanted") });
         block_on(broken.get()).unwrap_err();
         assert_eq!(block_on(workers.submit(|_| 1).get()).unwrap(), 1);

@@ -1,7 +1,7 @@
-//! `config.json` + the header of `model.safetensors` → an ONNX graph whose weights are the safetensors bytes.
+//! `config.json` + `model.safetensors` → an ONNX graph, and the bytes that it calls its weights.
 //!
-//! Invariant: the weights are read once, and nothing of them is converted but what [`Precision::Int8`] rounds: the graph
-//! points into the data section of the safetensors file.
+//! Invariant: weights are read once. With [`Precision::Full`] the graph points into the data section of the safetensors
+//! file and nothing is converted; with [`Precision::Int8`] into a copy of what it needs, where only rounded weights differ.
 //!
 //! Graph and weights are handed to the runtime in memory: nothing is written beside the model, so its folder may be
 //! read-only, and no graph on disk can be stale or half written.

@@ -207,7 +207,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn embedding() {
     let folder =
         fetch(&ModelSpec::default(), &FetchOptions::from_env().unwrap(), &mut |_| {}).unwrap();
-    let embedder = LocalEmbedder::load(&folder, &LocalOptions::default()).unwrap();
+    let load = |int8| {
+        LocalEmbedder::load(&folder, &LocalOptions { int8, ..LocalOptions::default() }).unwrap()
+    };
+    let embedders = [("fp32", load(false)), ("int8", load(true))];
     // 123 words that are one word piece each, and the two special tokens.
     let words =
         ["the", "river", "door", "green", "house", "light", "water", "stone", "paper", "north"];
@@ -220,21 +223,26 @@ fn embedding() {
         })
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    assert_eq!(embedder.count_tokens(texts[0]), 125);
-    let passages = timed(5, || {
-        black_box(block_on(embedder.embed_passages(&texts)).unwrap());
-    });
-    row("embedding, 125 tokens a chunk", &rate(texts.len() as f64, passages, "chunks/s"));
-    let (median, best, worst) = timed(31, || {
-        black_box(
-            block_on(embedder.embed_query("how do I limit the memory that keys use")).unwrap(),
-        );
-    });
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    row(
-        "embedding one query",
-        &format!("{:.1} ms ({:.1} to {:.1})", ms(median), ms(best), ms(worst)),
-    );
+    for (name, embedder) in &embedders {
+        assert_eq!(embedder.count_tokens(texts[0]), 125);
+        let passages = timed(5, || {
+            black_box(block_on(embedder.embed_passages(&texts)).unwrap());
+        });
+        row(
+            &format!("embedding, {name}, 125 tokens a chunk"),
+            &rate(texts.len() as f64, passages, "chunks/s"),
+        );
+        let (median, best, worst) = timed(31, || {
+            black_box(
+                block_on(embedder.embed_query("how do I limit the memory that keys use")).unwrap(),
+            );
+        });
+        row(
+            &format!("embedding one query, {name}"),
+            &format!("{:.1} ms ({:.1} to {:.1})", ms(median), ms(best), ms(worst)),
+        );
+    }
 }
 
 fn searching() {

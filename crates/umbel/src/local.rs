@@ -8,6 +8,7 @@ pub(crate) mod network;
 mod onnx;
 pub(crate) mod pool;
 pub(crate) mod settings;
+pub(crate) mod weights;
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use self::bert::Head;
 use self::network::Network;
 #[cfg(test)]
 pub(crate) use self::onnx::WEIGHTS;
+use self::weights::Precision;
 use crate::model::{self, Weights};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -32,9 +34,21 @@ pub struct LocalOptions {
     pub name: Option<String>,
     /// The cores to use; by default all that the process may use.
     pub threads: Option<NonZero<usize>>,
+    /// Whether the linear layers compute in bytes: weights rounded per output when the model is loaded, states as they come.
+    ///
+    /// It wants a `model.safetensors`. The model's name then ends in `+int8`, so that vectors of the two never mix.
+    ///
+    /// Source: measured with the default model at 125 tokens a text on two busy cores with VNNI: three quarters of the CPU
+    /// time per passage, half of the time per query; cosines to the full vectors of ten texts are 0.986 to 0.995.
+    pub int8: bool,
 }
 
 impl LocalOptions {
+    /// What becomes of the weights.
+    pub(crate) fn precision(&self) -> Precision {
+        if self.int8 { Precision::Int8 } else { Precision::Full }
+    }
+
     /// The cores to use, at least one.
     pub(crate) fn n_threads(&self) -> usize {
         self.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get)
@@ -58,7 +72,7 @@ impl From<&tokenizers::Encoding> for Tokens {
 
 /// A loaded model: what it is called, what it takes, and its two halves.
 pub(crate) struct LocalModel {
-    /// `name@digest`.
+    /// `name@digest`, and `+int8` where that is so.
     pub(crate) name: String,
     /// The tokens that one input may have, special tokens included.
     pub(crate) max_tokens: usize,
@@ -76,11 +90,13 @@ impl LocalModel {
         let weights =
             Weights::find(folder).ok_or(LocalError::NoWeights).map_err(Broken::at(folder))?;
         let weights_path = folder.join(weights.file_name());
-        let network = Network::load(folder, weights, head).map_err(Broken::at(&weights_path))?;
+        let network = Network::load(folder, weights, head, options.precision())
+            .map_err(Broken::at(&weights_path))?;
         let digest = model::weights_digest(folder, weights)
             .map_err(|error| Broken::at(&weights_path)(error.into()))?;
         let base = options.name.clone().unwrap_or_else(|| folder_name(folder));
-        let name = format!("{base}@{}", digest.get(..8).unwrap_or(&digest));
+        let suffix = if options.int8 { "+int8" } else { "" };
+        let name = format!("{base}@{}{suffix}", digest.get(..8).unwrap_or(&digest));
 
         let tokenizer_path = folder.join("tokenizer.json");
         let tokenizer = read_tokenizer(&tokenizer_path).map_err(Broken::at(&tokenizer_path))?;
@@ -201,6 +217,12 @@ pub enum LocalError {
     /// A file that cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// Weights that cannot be rounded here: quantise the ONNX file itself, or get the model's safetensors.
+    #[error("int8 weights are made of a `model.safetensors`, the folder has `{file}`")]
+    Int8 {
+        /// The weights found.
+        file: &'static str,
+    },
     /// Weights for which no graph can be written.
     #[error(transparent)]
     Bert(#[from] BertError),

@@ -17,7 +17,7 @@ use tokenizers::{Tokenizer, TruncationDirection};
 
 use super::{EmbedError, Embedder, EmbedderInfo};
 use crate::local::bert::Head;
-use crate::local::pool::Pool;
+use crate::local::pool::{Pool, Shares};
 use crate::local::{self, Broken, LocalModel, Tokens};
 pub use crate::local::{LocalError, LocalOptions};
 
@@ -67,11 +67,12 @@ impl LocalEmbedder {
         let probe = embed(&[Tokens::from(&blank)], &local::one_thread());
         let dimension = probe.map_err(Broken::at(folder))?.first().map_or(0, Vec::len);
 
+        let start = |name: &str, shares: Shares| {
+            Pool::start(&embed, name, shares).map_err(|error| Broken::at(folder)(error.into()))
+        };
         let n_threads = options.n_threads();
-        let no_thread = |error: std::io::Error| Broken::at(folder)(error.into());
-        let passages = Pool::of_batches(&embed, "umbel-passages", n_threads).map_err(no_thread)?;
-        let queries =
-            Pool::of_single_texts(&embed, "umbel-queries", n_threads).map_err(no_thread)?;
+        let passages = start("umbel-passages", Shares::many(n_threads, options.precision()))?;
+        let queries = start("umbel-queries", Shares::single(n_threads))?;
         let info = EmbedderInfo { model: name, dimension, max_tokens };
         Ok(Self { info, tokenizer, n_special_tokens, passages, queries })
     }

@@ -17,6 +17,7 @@ pub(crate) const WEIGHTS: &str = "weights.data";
 pub(super) enum Element {
     F32,
     F16,
+    I8,
 }
 
 impl Element {
@@ -24,6 +25,7 @@ impl Element {
         match self {
             Self::F32 => proto::FLOAT,
             Self::F16 => proto::FLOAT16,
+            Self::I8 => proto::INT8,
         }
     }
 }
@@ -77,6 +79,15 @@ impl Graph {
         })
     }
 
+    /// A constant integer of one byte.
+    pub(super) fn byte(&mut self, value: i8) -> String {
+        self.constant(proto::Tensor {
+            data_type: proto::INT8,
+            int32_data: vec![value.into()],
+            ..Default::default()
+        })
+    }
+
     /// A constant number.
     pub(super) fn float(&mut self, value: f32) -> String {
         self.constant(proto::Tensor {
@@ -99,15 +110,30 @@ impl Graph {
         inputs: &[&str],
         attributes: Vec<Attribute>,
     ) -> String {
+        let [output] = self.node_of(op_type, inputs, attributes);
+        output
+    }
+
+    /// An operation with `N` outputs; gives their names.
+    pub(super) fn node_of<const N: usize>(
+        &mut self,
+        op_type: &str,
+        inputs: &[&str],
+        attributes: Vec<Attribute>,
+    ) -> [String; N] {
         let name = format!("{op_type}.{}", self.graph.node.len());
+        let outputs: [String; N] = std::array::from_fn(|at| match at {
+            0 => name.clone(),
+            _ => format!("{name}.{at}"),
+        });
         self.graph.node.push(proto::Node {
-            name: name.clone(),
+            name,
             op_type: op_type.to_owned(),
             input: inputs.iter().map(|&input| input.to_owned()).collect(),
-            output: vec![name.clone()],
+            output: outputs.to_vec(),
             attribute: attributes,
         });
-        name
+        outputs
     }
 
     /// The encoded model. `value` becomes the output `name`; inputs are `[texts, tokens]` integers.
@@ -188,6 +214,7 @@ fn value_of(name: &str, elem_type: i32, dims: &[&str]) -> proto::Value {
 mod proto {
     // Element types of `TensorProto.DataType`.
     pub(super) const FLOAT: i32 = 1;
+    pub(super) const INT8: i32 = 3;
     pub(super) const INT64: i32 = 7;
     pub(super) const FLOAT16: i32 = 10;
     // `TensorProto.DataLocation`.
@@ -270,6 +297,8 @@ mod proto {
         pub(super) data_type: i32,
         #[prost(float, repeated, tag = "4")]
         pub(super) float_data: Vec<f32>,
+        #[prost(int32, repeated, tag = "5")]
+        pub(super) int32_data: Vec<i32>,
         #[prost(int64, repeated, tag = "7")]
         pub(super) int64_data: Vec<i64>,
         #[prost(string, tag = "8")]

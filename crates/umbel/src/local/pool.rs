@@ -11,9 +11,10 @@ use std::thread;
 use futures_channel::oneshot;
 use rten::ThreadPool;
 
+use super::weights::Precision;
 use super::{LocalError, Tokens};
 
-/// Texts that go through a model together.
+/// Texts that go through a model together, where its weights are full.
 ///
 /// Source: measured with the default model at 125 tokens a text on two busy cores, as CPU time per text in two rounds:
 /// batches of 1, 2, 4, 8, 16 took 29.5, 27.3, 27.0, 28.3, 31.4 ms.
@@ -36,41 +37,57 @@ struct Job<T> {
 /// Threads that empty one queue of batches, where a text becomes a `T`. They end when the pool is dropped.
 pub(crate) struct Pool<T> {
     queue: mpsc::Sender<Job<T>>,
+    /// Texts of a batch.
+    n_texts: usize,
+}
+
+/// How texts and cores are shared out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shares {
+    /// Texts of a batch, at most.
+    batch: usize,
+    /// Batches at a time.
+    workers: usize,
+    /// Cores that work on a batch.
+    cores: usize,
+}
+
+impl Shares {
+    /// For many texts: `n_cores` share out batches.
+    pub(crate) fn many(n_cores: usize, precision: Precision) -> Self {
+        Self {
+            batch: match precision {
+                Precision::Full => BATCH_TEXTS,
+                // States are rounded by what the whole batch has, so a text would depend on the others.
+                Precision::Int8 => 1,
+            },
+            workers: n_cores.div_ceil(BATCH_THREADS),
+            cores: n_cores.min(BATCH_THREADS),
+        }
+    }
+
+    /// For one text at a time, on all cores.
+    pub(crate) fn single(n_cores: usize) -> Self {
+        Self { batch: 1, workers: 1, cores: n_cores }
+    }
 }
 
 impl<T: Send + 'static> Pool<T> {
-    /// Threads for many texts: they share `n_threads` cores, each batch on few of them.
-    pub(crate) fn of_batches<R>(run: &Arc<R>, name: &str, n_threads: usize) -> io::Result<Self>
-    where
-        R: Fn(&[Tokens], &Arc<ThreadPool>) -> Rows<T> + Send + Sync + 'static,
-    {
-        let n_workers = n_threads.div_ceil(BATCH_THREADS);
-        Self::start(run, name, n_workers, n_threads.min(BATCH_THREADS))
-    }
-
-    /// One thread, whose runtime uses `n_threads` cores for each text.
-    pub(crate) fn of_single_texts<R>(run: &Arc<R>, name: &str, n_threads: usize) -> io::Result<Self>
-    where
-        R: Fn(&[Tokens], &Arc<ThreadPool>) -> Rows<T> + Send + Sync + 'static,
-    {
-        Self::start(run, name, 1, n_threads)
-    }
-
-    /// Starts `n_workers` threads, each with a runtime of `n_threads`.
-    fn start<R>(run: &Arc<R>, name: &str, n_workers: usize, n_threads: usize) -> io::Result<Self>
+    /// Starts the threads.
+    pub(crate) fn start<R>(run: &Arc<R>, name: &str, shares: Shares) -> io::Result<Self>
     where
         R: Fn(&[Tokens], &Arc<ThreadPool>) -> Rows<T> + Send + Sync + 'static,
     {
         let (queue, jobs) = mpsc::channel::<Job<T>>();
         let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..n_workers {
+        for _ in 0..shares.workers {
             let (run, jobs) = (Arc::clone(run), Arc::clone(&jobs));
-            let runtime = Arc::new(ThreadPool::with_num_threads(n_threads));
+            let runtime = Arc::new(ThreadPool::with_num_threads(shares.cores));
             thread::Builder::new().name(name.to_owned()).spawn(move || {
                 work(&jobs, |texts| run(texts, &runtime));
             })?;
         }
-        Ok(Self { queue })
+        Ok(Self { queue, n_texts: shares.batch })
     }
 
     /// The row of each text, in the order given.
@@ -83,10 +100,10 @@ impl<T: Send + 'static> Pool<T> {
         texts.sort_by_key(|(position, tokens)| (Reverse(tokens.ids.len()), *position));
         let mut rows: Vec<Option<T>> = texts.iter().map(|_| None).collect();
 
-        let mut batches = Vec::with_capacity(texts.len().div_ceil(BATCH_TEXTS));
+        let mut batches = Vec::with_capacity(texts.len().div_ceil(self.n_texts));
         let mut texts = texts.into_iter().peekable();
         while texts.peek().is_some() {
-            let (positions, tokens): (Vec<_>, Vec<_>) = texts.by_ref().take(BATCH_TEXTS).unzip();
+            let (positions, tokens): (Vec<_>, Vec<_>) = texts.by_ref().take(self.n_texts).unzip();
             batches.push((positions, self.submit(tokens)));
         }
         for (positions, reply) in batches {

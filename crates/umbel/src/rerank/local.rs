@@ -15,7 +15,7 @@ use tokenizers::{Tokenizer, TruncationDirection, TruncationParams, TruncationStr
 use super::{RerankError, RerankRequest, Reranker, RerankerInfo};
 use crate::local::bert::Head;
 use crate::local::network::Network;
-use crate::local::pool::Pool;
+use crate::local::pool::{Pool, Shares};
 use crate::local::{self, Broken, LocalModel, Tokens};
 pub use crate::local::{LocalError, LocalOptions};
 
@@ -65,7 +65,8 @@ impl LocalReranker {
         let blank = tokenizer.encode_fast(("", ""), true).map_err(in_tokenizer)?;
         score(&[Tokens::from(&blank)], &local::one_thread()).map_err(Broken::at(folder))?;
 
-        let pairs = Pool::of_batches(&score, "umbel-pairs", options.n_threads())
+        let shares = Shares::many(options.n_threads(), options.precision());
+        let pairs = Pool::start(&score, "umbel-pairs", shares)
             .map_err(|error| Broken::at(folder)(error.into()))?;
         Ok(Self { info: RerankerInfo { model: name }, max_tokens, tokenizer, pairs })
     }

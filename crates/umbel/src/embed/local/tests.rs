@@ -1,12 +1,12 @@
 //! The embedder against vectors of sentence-transformers, and against a naive BERT.
 
 use std::num::NonZero;
-use std::sync::OnceLock;
 
 use super::*;
 use crate::local::WEIGHTS;
 use crate::local::bert::{self, BertConfig};
 use crate::local::testing::{Random, assert_close, text_of, tiny, wait};
+use crate::local::weights::Precision;
 use crate::model::{FetchOptions, ModelSpec, Weights};
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
@@ -19,7 +19,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 fn load(folder: &Path) -> Result<LocalEmbedder, EmbedError> {
     LocalEmbedder::load(
         folder,
-        &LocalOptions { name: Some("tiny".to_owned()), threads: NonZero::new(2) },
+        &LocalOptions { name: Some("tiny".to_owned()), threads: NonZero::new(2), int8: false },
     )
 }
 
@@ -139,7 +139,9 @@ fn an_onnx_file_is_used_as_it_is() {
     tiny::write(folder.path(), &tiny::config(), &weights);
     let config = BertConfig::parse(tiny::config().to_string().as_bytes()).unwrap();
     let safetensors = folder.path().join("model.safetensors");
-    let graph = bert::write(&config, fs_err::read(&safetensors).unwrap(), Head::States).unwrap();
+    let graph =
+        bert::write(&config, fs_err::read(&safetensors).unwrap(), Head::States, Precision::Full)
+            .unwrap();
     fs_err::write(folder.path().join("model.onnx"), graph.onnx).unwrap();
     fs_err::write(folder.path().join(WEIGHTS), graph.weights).unwrap();
     fs_err::remove_file(safetensors).unwrap();
@@ -207,26 +209,24 @@ fn what_cannot_be_run_is_refused_with_its_reason() {
     });
 }
 
-/// The default model, loaded once; none, with the reason printed, where it or the golden vectors cannot be had.
-fn minilm() -> Option<(&'static LocalEmbedder, serde_json::Value)> {
-    static EMBEDDER: OnceLock<Result<LocalEmbedder, String>> = OnceLock::new();
+/// The default model and its golden vectors; none, with the reason printed, where they cannot be had.
+fn minilm(options: &LocalOptions) -> Option<(LocalEmbedder, serde_json::Value)> {
     let golden =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/minilm/golden.json");
     let Ok(golden) = fs_err::read(&golden) else {
         eprintln!("skipped: the golden vectors are not at `{}`", golden.display());
         return None;
     };
-    let embedder = EMBEDDER.get_or_init(|| {
-        let options = FetchOptions::from_env().map_err(|error| error.to_string())?;
-        let folder = crate::model::fetch(&ModelSpec::default(), &options, &mut |_| {});
-        let folder = folder.map_err(|error| error.to_string())?;
+    let fetched = FetchOptions::from_env()
+        .and_then(|options| crate::model::fetch(&ModelSpec::default(), &options, &mut |_| {}));
+    match fetched {
         // That the model is away is a reason to skip; that it does not load is a failure.
-        Ok(LocalEmbedder::load(&folder, &LocalOptions::default()).unwrap())
-    });
-    match embedder {
-        Ok(embedder) => Some((embedder, serde_json::from_slice(&golden).unwrap())),
-        Err(reason) => {
-            eprintln!("skipped: {reason}");
+        Ok(folder) => Some((
+            LocalEmbedder::load(&folder, options).unwrap(),
+            serde_json::from_slice(&golden).unwrap(),
+        )),
+        Err(error) => {
+            eprintln!("skipped: {error}");
             None
         }
     }
@@ -234,7 +234,7 @@ fn minilm() -> Option<(&'static LocalEmbedder, serde_json::Value)> {
 
 #[test]
 fn the_default_model_gives_the_vectors_of_sentence_transformers() {
-    let Some((embedder, golden)) = minilm() else { return };
+    let Some((embedder, golden)) = minilm(&LocalOptions::default()) else { return };
     let info = EmbedderInfo {
         model: "all-MiniLM-L6-v2@53aa5117".to_owned(),
         dimension: 384,
@@ -254,7 +254,7 @@ fn the_default_model_gives_the_vectors_of_sentence_transformers() {
 
 #[test]
 fn the_default_model_gives_the_same_rows_in_one_batch() {
-    let Some((embedder, golden)) = minilm() else { return };
+    let Some((embedder, golden)) = minilm(&LocalOptions::default()) else { return };
     let cases = golden["cases"].as_array().unwrap().iter();
     let texts: Vec<&str> = cases.map(|case| case["text"].as_str().unwrap()).collect();
     let texts: Vec<&str> =
@@ -267,10 +267,52 @@ fn the_default_model_gives_the_same_rows_in_one_batch() {
 
 #[test]
 fn the_default_model_counts_beyond_the_truncation_of_its_tokenizer_file() {
-    let Some((embedder, _)) = minilm() else { return };
+    let Some((embedder, _)) = minilm(&LocalOptions::default()) else { return };
     assert_eq!(embedder.count_tokens(""), 2);
     assert_eq!(embedder.count_tokens(&"word ".repeat(300)), 302);
     let error = wait(embedder.embed_passages(&["a", &"word ".repeat(300)])).unwrap_err();
     let text = "text 1 has 302 model tokens, `all-MiniLM-L6-v2@53aa5117` takes 256";
     assert_eq!(error.to_string(), text);
+}
+
+const INT8: LocalOptions = LocalOptions { name: None, threads: None, int8: true };
+
+#[test]
+fn the_default_model_in_int8_is_near_its_full_self() {
+    let Some((full, golden)) = minilm(&LocalOptions::default()) else { return };
+    let Some((int8, _)) = minilm(&INT8) else { return };
+    assert_eq!(int8.describe().model, "all-MiniLM-L6-v2@53aa5117+int8");
+    let cases = golden["cases"].as_array().unwrap();
+    for case in cases {
+        let text = case["text"].as_str().unwrap();
+        let wanted = wait(full.embed_query(text)).unwrap();
+        let similarity = cosine(&wait(int8.embed_query(text)).unwrap(), &wanted);
+        assert!(similarity >= 0.98, "{text:?}: {similarity}");
+    }
+}
+
+#[test]
+fn the_default_model_in_int8_gives_a_text_the_same_row_in_any_company() {
+    let Some((int8, golden)) = minilm(&INT8) else { return };
+    let cases = golden["cases"].as_array().unwrap().iter();
+    let texts: Vec<&str> = cases.map(|case| case["text"].as_str().unwrap()).collect();
+    let texts: Vec<&str> =
+        texts.into_iter().filter(|text| int8.count_tokens(text) <= 256).collect();
+    for (text, row) in texts.iter().zip(wait(int8.embed_passages(&texts)).unwrap()) {
+        assert_close(&row, &wait(int8.embed_query(text)).unwrap(), 1e-3);
+    }
+}
+
+#[test]
+fn int8_of_an_onnx_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path(), &tiny::config(), &tiny::weights(&mut Random::new(), ""));
+    fs_err::rename(folder.path().join("model.safetensors"), folder.path().join("model.onnx"))
+        .unwrap();
+    let error = LocalEmbedder::load(folder.path(), &INT8).unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(
+        source,
+        "int8 weights are made of a `model.safetensors`, the folder has `model.onnx`"
+    );
 }

@@ -6,10 +6,11 @@ use super::*;
 use crate::local::WEIGHTS;
 use crate::local::bert::{self, BertConfig};
 use crate::local::testing::{Random, assert_close, text_of, tiny, wait};
+use crate::local::weights::Precision;
 
 fn load(folder: &Path) -> Result<LocalReranker, RerankError> {
     let name = Some("tiny".to_owned());
-    LocalReranker::load(folder, &LocalOptions { name, threads: NonZero::new(2) })
+    LocalReranker::load(folder, &LocalOptions { name, threads: NonZero::new(2), int8: false })
 }
 
 /// A random cross-encoder in a folder.
@@ -114,7 +115,8 @@ fn a_model_is_named_by_its_weights() {
 fn export(folder: &Path, head: Head) {
     let config = BertConfig::parse(tiny::config().to_string().as_bytes()).unwrap();
     let safetensors = folder.join("model.safetensors");
-    let graph = bert::write(&config, fs_err::read(&safetensors).unwrap(), head).unwrap();
+    let graph =
+        bert::write(&config, fs_err::read(&safetensors).unwrap(), head, Precision::Full).unwrap();
     fs_err::write(folder.join("model.onnx"), graph.onnx).unwrap();
     fs_err::write(folder.join(WEIGHTS), graph.weights).unwrap();
     fs_err::remove_file(safetensors).unwrap();
@@ -165,4 +167,22 @@ fn what_cannot_be_run_is_refused_with_its_reason() {
         let limit = r#"{"max_seq_length": 3}"#;
         fs_err::write(folder.join("sentence_bert_config.json"), limit).unwrap();
     });
+}
+
+#[test]
+fn int8_weights_give_almost_the_same_logits() {
+    let mut random = Random::new();
+    let (folder, _) = random_model(&mut random, "bert.");
+    let full = load(folder.path()).unwrap();
+    let options = LocalOptions { int8: true, ..LocalOptions::default() };
+    let int8 = LocalReranker::load(folder.path(), &options).unwrap();
+    assert!(int8.model().ends_with("+int8") && !full.model().ends_with("+int8"));
+    let texts: Vec<String> = (0..12).map(|n_words| text_of(&mut random, n_words)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let wanted = wait(full.score("w1 w2", &texts)).unwrap();
+    let got = wait(int8.score("w1 w2", &texts)).unwrap();
+    assert_close(&got, &wanted, 0.1);
+    for (text, logit) in texts.iter().zip(got) {
+        assert_close(&[logit], &wait(int8.score("w1 w2", &[text])).unwrap(), 1e-3);
+    }
 }

@@ -39,8 +39,10 @@ pub(crate) enum Command {
     Index(Index),
     /// Take a source or a document out of the store.
     Remove(Remove),
-    /// Ask a question.
+    /// Find the passages that are worth reading for a question.
     Search(Search),
+    /// Have a language model answer a question from the passages that are found, with citations that are checked.
+    Ask(Ask),
     /// Print a document, or the span of a citation.
     Show(Show),
     /// Print the tree of a document, or list the documents.
@@ -129,8 +131,9 @@ pub(crate) struct Remove {
     pub(crate) name: String,
 }
 
+/// A question, and where and how its passages are found.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Search {
+pub(crate) struct Question {
     /// The question.
     pub(crate) query: String,
     /// The same question in other words, or one of its parts; may be repeated, the lists are fused.
@@ -152,7 +155,22 @@ pub(crate) struct Search {
     /// between alternatives, values may be globs, and an empty value stands for none.
     #[arg(long = "filter", value_name = "CONDITION")]
     pub(crate) filters: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Search {
+    #[command(flatten)]
+    pub(crate) question: Question,
     /// Show for each passage where it stands, its evidence and scores, and what fired, nearly fired and was dropped.
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ask {
+    #[command(flatten)]
+    pub(crate) question: Question,
+    /// Show what was found and why below the answer, as `umbel search --explain` does.
     #[arg(long)]
     pub(crate) explain: bool,
 }

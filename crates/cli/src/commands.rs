@@ -1,5 +1,6 @@
 //! One module a command: typed words → one engine call → output.
 
+pub(crate) mod ask;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod config;
@@ -18,9 +19,9 @@ use std::path::Path;
 use std::sync::Arc;
 use umbel::config::Config;
 use umbel::embed::Embedder;
-use umbel::embed::local::{LocalEmbedder, LocalOptions};
 use umbel::engine::{Engine, EngineError, peek};
-use umbel::model::{FetchOptions, ModelSpec, fetch};
+use umbel::model::Progress;
+use umbel::models::{self, ModelsError};
 use umbel::store::{Layout, lock};
 
 /// The configuration that file, environment and flags give, later ones winning.
@@ -34,14 +35,14 @@ pub(crate) fn configuration(args: &Args, flags: &[String]) -> anyhow::Result<Con
     Ok(Config::load(file, &environment, &sets)?)
 }
 
-/// The configured model, fetched if need be.
-pub(crate) fn embedder(config: &Config, output: &Output) -> anyhow::Result<Arc<dyn Embedder>> {
+/// The configured model, fetched or connected to if need be.
+pub(crate) async fn embedder(
+    config: &Config,
+    output: &Output,
+) -> anyhow::Result<Arc<dyn Embedder>> {
     let bar = output.progress();
-    let spec = ModelSpec::parse(&config.settings().embed.model)?;
-    let folder = fetch(&spec, &FetchOptions::from_env()?, &mut |progress| {
-        bar.download(progress.done_bytes, progress.total_bytes);
-    })?;
-    Ok(Arc::new(LocalEmbedder::load(&folder, &LocalOptions::default())?))
+    let mut show = |step: Progress| bar.download(step.done_bytes, step.total_bytes);
+    Ok(models::embedder(&config.settings().embed, &mut show).await?)
 }
 
 /// Fails at once where another process holds the store, before a model is fetched or loaded.
@@ -61,7 +62,20 @@ pub(crate) async fn open_for_search(
 ) -> anyhow::Result<Engine> {
     let info = peek(&args.store).await?;
     not_held(args)?;
-    let embedder = info.model.is_some().then(|| embedder(config, output)).transpose()?;
+    let embedder = match info.model {
+        Some(_) => Some(embedder(config, output).await?),
+        None => None,
+    };
     let bar = output.progress();
-    Ok(Engine::open(&args.store, config.clone(), embedder, &|progress| bar.show(progress)).await?)
+    let mut show = |step: Progress| bar.download(step.done_bytes, step.total_bytes);
+    let reranker = models::reranker(&config.settings().rerank, &mut show).await;
+    let engine =
+        Engine::open(&args.store, config.clone(), embedder, &|step| bar.show(step)).await?;
+    Ok(match reranker {
+        Ok(Some(reranker)) => engine.with_reranker(reranker),
+        Ok(None) => engine,
+        // A server that is away costs its step, as it would in the middle of a search.
+        Err(ModelsError::Rerank(error)) => engine.without_reranker(&error),
+        Err(error) => return Err(error.into()),
+    })
 }

@@ -44,6 +44,7 @@ fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
             Command::Index(index) => commands::index::run(args, index, output).await,
             Command::Remove(remove) => commands::index::remove(args, remove, output).await,
             Command::Search(search) => commands::search::run(args, search, output).await,
+            Command::Ask(ask) => commands::ask::run(args, ask, output).await,
             Command::Show(show) => commands::inspect::show(args, show, output).await,
             Command::Tree(tree) => commands::inspect::tree(args, tree, output).await,
             Command::Check(check) => commands::check::run(args, check, output).await,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use umbel::config::ConfigError;
 use umbel::engine::{EngineError, Progress};
 use umbel::model::ModelError;
+use umbel::models::ModelsError;
 
 /// Prints results, progress and errors.
 #[derive(Debug)]
@@ -55,14 +56,20 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
             | EngineError::NoSpan { .. }
             | EngineError::Filter(_)
             | EngineError::Rules(_)
+            | EngineError::Template { .. }
             | EngineError::Lexical(_),
         ) => 2,
         Some(EngineError::Interrupted) => interrupt::INTERRUPTED,
         _ if error.downcast_ref::<ConfigError>().is_some() => 2,
-        _ => match error.downcast_ref::<ModelError>() {
-            Some(ModelError::Spec { .. }) => 2,
-            _ => 3,
-        },
+        _ if matches!(
+            (error.downcast_ref::<ModelError>(), error.downcast_ref::<ModelsError>()),
+            (Some(ModelError::Spec { .. }), _)
+                | (_, Some(ModelsError::Model(ModelError::Spec { .. })))
+        ) =>
+        {
+            2
+        }
+        _ => 3,
     }
 }
 
@@ -75,6 +82,9 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     }
     if let Some(error) = error.downcast_ref::<ConfigError>() {
         return Some(error.hint().to_owned());
+    }
+    if let Some(error) = error.downcast_ref::<ModelsError>() {
+        return error.hint();
     }
     error.downcast_ref::<ModelError>().and_then(|error| error.hint().map(str::to_owned))
 }
@@ -111,6 +121,11 @@ impl Output {
     /// Something that a person should know, beside the result.
     pub(crate) fn warning(&self, warning: impl AsRef<str>) {
         let _ = writeln!(std::io::stderr().lock(), "warning: {}", warning.as_ref());
+    }
+
+    /// What to type.
+    pub(crate) fn hint(&self, hint: impl AsRef<str>) {
+        let _ = writeln!(std::io::stderr().lock(), "hint: {}", hint.as_ref());
     }
 
     /// An error and what to type.

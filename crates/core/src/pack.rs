@@ -50,7 +50,7 @@ pub enum Order {
 
 /// The tokens of what stands around a passage in the prompt, its header and separator: of a document, for a passage whose
 /// smallest node is this one.
-pub type Frame<'a> = dyn Fn(DocId, &Document, u32) -> usize + 'a;
+pub type Frame<'a> = dyn Fn(DocId, &Document, u32) -> usize + Sync + 'a;
 
 /// A span to read.
 #[derive(Debug, Clone, PartialEq)]

@@ -41,6 +41,19 @@ pub trait Embedder: Send + Sync {
     async fn embed_query(&self, text: &str) -> Result<Vec<f32>, EmbedError>;
 }
 
+impl EmbedError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "remote")]
+            EmbedError::Unavailable { source, .. } | EmbedError::Server { source, .. } => {
+                source.downcast_ref::<remote::RemoteEmbedError>()?.hint()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Why texts were not embedded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -12,18 +12,20 @@ pub mod wire;
 pub mod log;
 mod refine;
 mod search;
+mod ask;
 
 use crate::catalog::sqlite::SqliteCatalog;
 use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Pending, StoredDocument};
 use crate::config::Config;
 use crate::embed::{EmbedError, Embedder};
 use crate::filter::FilterError;
+use crate::generate::Generator;
 use crate::index::edge::{EdgeIndex, EdgeOptions};
 use crate::index::lexical::{LexicalEncoder, LexicalError};
 use crate::index::{Facets, Index, IndexError, Kept, Point};
 use crate::metadata::Metadata;
 use crate::read::rules::RulesError;
-use crate::rerank::Reranker;
+use crate::rerank::{RerankError, Reranker};
 use crate::store::{Layout, StoreError, StoreLock, lock};
 use crate::tokens::{TokensError, counter};
 use ingest::{hash, leaf_records};
@@ -80,6 +82,7 @@ pub struct Engine {
     index: Box<dyn Index>,
     embedder: Option<Arc<dyn Embedder>>,
     reranker: Option<Arc<dyn Reranker>>,
+    generator: Option<Arc<dyn Generator>>,
     lexical: LexicalEncoder,
     counter: Arc<dyn TokenCounter>,
     layout: Layout,
@@ -253,6 +256,7 @@ impl Engine {
             index: Box::new(index),
             embedder,
             reranker: None,
+            generator: None,
             lexical,
             counter,
             layout,
@@ -277,6 +281,20 @@ impl Engine {
     #[must_use]
     pub fn with_reranker(mut self, reranker: Arc<dyn Reranker>) -> Engine {
         self.reranker = Some(reranker);
+        self
+    }
+
+    /// The same engine, whose searches say that there is no reranker, and why.
+    #[must_use]
+    pub fn without_reranker(mut self, error: &RerankError) -> Engine {
+        self.warnings.push(format!("the order is that of fusion: {}", wire::with_causes(error)));
+        self
+    }
+
+    /// The same engine with a generator, which answers questions from now on.
+    #[must_use]
+    pub fn with_generator(mut self, generator: Arc<dyn Generator>) -> Engine {
+        self.generator = Some(generator);
         self
     }
 
@@ -625,6 +643,15 @@ pub enum EngineError {
     /// The embedder.
     #[error(transparent)]
     Embed(#[from] EmbedError),
+    /// A question was to be answered, and there is no generator.
+    #[error("no generator is configured")]
+    NoGenerator,
+    /// The template of the prompt lacks a place.
+    #[error("the template has no `{missing}`")]
+    Template {
+        /// The place.
+        missing: &'static str,
+    },
     /// The tokenizer of the budget.
     #[error(transparent)]
     Tokens(#[from] TokensError),
@@ -732,6 +759,10 @@ impl EngineError {
             EngineError::Catalog(CatalogError::Unwritable { .. }) => "check the permissions and the space of the folder; what was committed is safe".to_owned(),
             EngineError::Catalog(CatalogError::Outdated { .. }) => "copy the store to a folder that can be written, and open it there".to_owned(),
             EngineError::Filter(error) => error.hint(),
+            EngineError::Embed(error) => return error.hint(),
+            EngineError::Tokens(_) => "set `leaf.tokenizer` to one of these".to_owned(),
+            EngineError::NoGenerator => "name one with `--set generate.url=http://localhost:11434 --set generate.model=NAME`, or look at the passages with `umbel search`".to_owned(),
+            EngineError::Template { missing } => format!("write {missing} where it is to stand"),
             EngineError::Rules(_) => "correct the file given with `--meta`; `umbel index --help` shows one".to_owned(),
             EngineError::Interrupted => "run the same command again: it goes on from there".to_owned(),
             EngineError::Index(_) => "run the command again: the index is rebuilt from the catalog where it is damaged".to_owned(),

@@ -20,6 +20,8 @@ pub mod catalog;
 pub mod filter;
 pub mod rerank;
 pub mod generate;
+#[cfg(all(feature = "local", feature = "remote"))]
+pub mod models;
 #[cfg(all(feature = "edge", feature = "sqlite"))]
 pub mod store;
 #[cfg(all(feature = "edge", feature = "sqlite"))]

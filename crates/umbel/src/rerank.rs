@@ -101,6 +101,21 @@ pub trait Reranker: Send + Sync {
     async fn rerank(&self, request: &RerankRequest<'_>) -> Result<Vec<f32>, RerankError>;
 }
 
+impl RerankError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "remote")]
+            RerankError::Unavailable { source, .. }
+            | RerankError::Server { source, .. }
+            | RerankError::Nonsense { source, .. } => {
+                source.downcast_ref::<remote::RemoteRerankError>()?.hint()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Why texts were not scored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -61,7 +61,7 @@ async fn look(args: &Args) -> anyhow::Result<Checked> {
 async fn repair(args: &Args, checked: &Checked, output: &Output) -> anyhow::Result<()> {
     let config = config_of_store(&args.store, &configuration(args, &[])?).await?;
     let has_vectors = peek(&args.store).await?.model.is_some();
-    let model = if has_vectors { Some(embedder(&config, output)?) } else { None };
+    let model = if has_vectors { Some(embedder(&config, output).await?) } else { None };
     if checked.index_problems() > 0 {
         remove_index(&args.store)?;
     }

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Args, demo: &args::Demo, output: &Output) -> anyh
     let samples = samples()?;
     let store = demo.dir.clone().unwrap_or_else(|| std::env::temp_dir().join("umbel-demo"));
     let config = configuration(args, &[])?;
-    let model = if demo.lexical { None } else { Some(embedder(&config, output)?) };
+    let model = if demo.lexical { None } else { Some(embedder(&config, output).await?) };
     let bar = output.progress();
     let engine = Engine::open(&store, config, model, &|progress| bar.show(progress)).await?;
     let requests = ["docs", "archive"].map(|source| IngestRequest {

@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &Args, index: &args::Index, output: &Output) -> an
     if !index.dry_run {
         not_held(args)?;
     }
-    let model = if index.lexical { None } else { Some(embedder(&config, output)?) };
+    let model = if index.lexical { None } else { Some(embedder(&config, output).await?) };
     interrupt::listen()?;
     let bar = output.progress();
     if index.dry_run {

@@ -10,27 +10,9 @@ use umbel::engine::wire;
 use umbel::filter::Filter;
 
 pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> anyhow::Result<u8> {
-    if std::iter::once(&search.query).chain(&search.also).any(|query| query.trim().is_empty()) {
-        return Err(usage(
-            "the question is empty",
-            "write `umbel search \"how are refunds paid out\"`",
-        ));
-    }
-    let budget = search.budget.map(|budget| format!("search.budget={budget}"));
-    let expand = search.expand.as_ref().map(|expand| format!("search.expand=\"{expand}\""));
-    let flags: Vec<String> = budget.into_iter().chain(expand).collect();
-    let config = configuration(args, &flags)?;
-    let filter = Filter::parse(&search.filters).map_err(EngineError::from)?;
-    let engine = open_for_search(args, &config, output).await?;
-    let response = engine
-        .search(&SearchRequest {
-            query: search.query.clone(),
-            also: search.also.clone(),
-            filter,
-            limit: search.limit.map(|limit| limit as usize),
-            config,
-        })
-        .await?;
+    let request = request(args, &search.question)?;
+    let engine = open_for_search(args, &request.config, output).await?;
+    let response = engine.search(&request).await?;
     if output.is_json() {
         output.json(&wire::search(&response))?;
     } else {
@@ -40,4 +22,25 @@ pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> 
         output.text(&explain::answer(&response, search.explain));
     }
     Ok(u8::from(response.context.passages.is_empty()))
+}
+
+/// What is asked of the engine.
+pub(super) fn request(args: &Args, question: &args::Question) -> anyhow::Result<SearchRequest> {
+    let args::Question { query, also, budget, limit, expand, filters } = question;
+    if std::iter::once(query).chain(also).any(|query| query.trim().is_empty()) {
+        return Err(usage(
+            "the question is empty",
+            "write `umbel search \"how are refunds paid out\"`",
+        ));
+    }
+    let budget = budget.map(|budget| format!("search.budget={budget}"));
+    let expand = expand.as_ref().map(|expand| format!("search.expand=\"{expand}\""));
+    let flags: Vec<String> = budget.into_iter().chain(expand).collect();
+    Ok(SearchRequest {
+        query: query.clone(),
+        also: also.clone(),
+        filter: Filter::parse(filters).map_err(EngineError::from)?,
+        limit: limit.map(|limit| limit as usize),
+        config: configuration(args, &flags)?,
+    })
 }

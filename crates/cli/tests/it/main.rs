@@ -4,6 +4,7 @@
 
 mod cli;
 
+mod ask;
 mod bad_input;
 mod change;
 mod corpora;
@@ -13,4 +14,5 @@ mod inspect;
 mod log;
 mod metadata;
 mod search;
+mod server;
 mod store;

@@ -5,11 +5,13 @@
 use crate::catalog::StoredDocument;
 use crate::config::Config;
 use crate::filter::Filter;
+use crate::generate::{Finish, GenerateError, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use umbel_core::id::DocId;
 use umbel_core::pack::Context;
+use umbel_core::span::Span;
 use umbel_core::trace::Trace;
 
 /// What is asked.
@@ -67,4 +69,43 @@ pub struct SearchResponse {
     pub timings: Vec<(&'static str, Duration)>,
     /// What the reader should know, in words.
     pub warnings: Vec<String>,
+}
+
+/// What is asked, and how the prompt is written.
+#[derive(Debug, Clone)]
+pub struct AskRequest {
+    /// The question, and how its passages are found.
+    pub search: SearchRequest,
+    /// A prompt in which `{context}` and `{question}` are replaced; `None` for the built-in one.
+    pub template: Option<String>,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub struct AskResponse {
+    /// What was found: the passages that the model was given, and why.
+    pub search: SearchResponse,
+    /// The model.
+    pub model: String,
+    /// What it wrote; where it failed, what came before.
+    pub answer: String,
+    /// Why the text ends; `None` where the model failed, or was not asked.
+    pub finish: Option<Finish>,
+    /// What it cost, where the model says so.
+    pub usage: Option<Usage>,
+    /// What the answer cites, each number once, in the order of their first mention.
+    pub citations: Vec<Citation>,
+    /// Why there is no answer, or only part of one.
+    pub failure: Option<GenerateError>,
+}
+
+/// A number in an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Citation {
+    /// The number.
+    pub number: usize,
+    /// The passage that it names, as its place in the context, from 0; `None` where no such passage was delivered.
+    pub passage: Option<usize>,
+    /// Where in the answer it stands, in bytes, each time.
+    pub mentions: Vec<Span>,
 }

@@ -3,6 +3,7 @@
 //! Invariant: a model that fails costs its step, which a warning says, and nothing else.
 
 use super::answer::SearchRequest;
+use super::wire::with_causes;
 use super::{Engine, EngineError};
 use crate::catalog::StoredDocument;
 use crate::config::RerankStage as Stage;
@@ -165,10 +166,4 @@ impl Engine {
         };
         Ok(texts.iter().map(shared).collect())
     }
-}
-
-/// An error with what caused it.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

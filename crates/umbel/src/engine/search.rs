@@ -26,13 +26,14 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoModel`] for a store with vectors and no embedder; catalog, index and embedder as they fail.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResponse, EngineError> {
-        self.search_within(request, None).await
+        self.search_within(request, 0, None).await
     }
 
-    /// The same, where something stands around each passage in the prompt.
+    /// The same, where `reserve_tokens` more of the budget are kept, and something stands around each passage in the prompt.
     pub(super) async fn search_within(
         &self,
         request: &SearchRequest,
+        reserve_tokens: usize,
         frame: Option<&Frame<'_>>,
     ) -> Result<SearchResponse, EngineError> {
         let mut clock = Clock::start();
@@ -58,7 +59,8 @@ impl Engine {
         let documents = self.hydrate(&mut hits, info.generation, &mut warnings).await?;
         clock.lap("hydrate");
 
-        let config = request.config.assemble(request.limit);
+        let mut config = request.config.assemble(request.limit);
+        config.pack.reserve_tokens += reserve_tokens;
         let mut list = collapse(hits, config.depth);
         if self.rerank_leaves(request, &mut list, &documents, &mut warnings).await {
             clock.lap("rerank");

@@ -2,8 +2,9 @@
 //!
 //! Invariant: fields may be added, never renamed. `docs/schema/search.json` is the schema of [`SearchJson`], as tested.
 
-use super::answer::SearchResponse;
+use super::answer::{AskResponse, SearchResponse};
 use crate::catalog::StoredDocument;
+use crate::generate::Finish;
 use crate::metadata::{Metadata, show_date};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -322,6 +323,67 @@ pub struct CountsJson {
     pub final_context: usize,
 }
 
+/// An answer that a model wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AskJson {
+    /// What it wrote; where it failed, what came before.
+    pub answer: String,
+    /// What the answer cites, each number once.
+    pub citations: Vec<CitationJson>,
+    /// The model.
+    pub model: String,
+    /// Why the text ends: `stop`, `length`, `filtered`, `broken off`, `unstated`, or what the server says; null where the model
+    /// failed or was not asked.
+    pub finish: Option<Word>,
+    /// What it cost, where the model says so.
+    pub usage: Option<UsageJson>,
+    /// Why there is no answer, or only part of one.
+    pub error: Option<ErrorJson>,
+    /// What was found: the passages that the model was given, and why.
+    #[serde(flatten)]
+    pub search: SearchJson,
+}
+
+/// A number in an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CitationJson {
+    /// The number.
+    pub number: usize,
+    /// The passage that it names, as its place in `context.passages`, from 0; null where no such passage was delivered.
+    pub passage: Option<usize>,
+    /// Where in the answer it stands.
+    pub mentions: Vec<SpanJson>,
+    /// The document that the passage is of.
+    pub doc: Option<String>,
+    /// The passage's bytes in it.
+    pub span: Option<SpanJson>,
+    /// In how many other places the same is said.
+    pub also_in: usize,
+}
+
+/// Tokens, as the model counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageJson {
+    /// Those of the prompt.
+    pub prompt_tokens: u64,
+    /// Those of the answer.
+    pub completion_tokens: u64,
+}
+
+/// Why something failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorJson {
+    /// What happened, with what caused it.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// The JSON Schema of [`AskJson`], draft 7.
+pub fn ask_schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(AskJson)).expect("a schema is JSON")
+}
+
 /// The JSON Schema of [`SearchJson`], draft 7.
 pub fn schema() -> serde_json::Value {
     serde_json::to_value(schemars::schema_for!(SearchJson)).expect("a schema is JSON")
@@ -555,4 +617,52 @@ pub fn search(response: &SearchResponse) -> SearchJson {
 pub fn ranks(passages: &[Passage]) -> Vec<usize> {
     let better = |one: &Passage| passages.iter().filter(|other| other.rank() < one.rank()).count();
     passages.iter().map(|passage| better(passage) + 1).collect()
+}
+
+/// An answer that a model wrote.
+pub fn ask(response: &AskResponse) -> AskJson {
+    let search = search(&response.search);
+    let citations = response.citations.iter().map(|citation| {
+        let passage = citation.passage.and_then(|at| search.context.passages.get(at));
+        CitationJson {
+            number: citation.number,
+            passage: citation.passage,
+            mentions: citation.mentions.iter().map(|&span| span.into()).collect(),
+            doc: passage.map(|passage| passage.doc.clone()),
+            span: passage.map(|passage| passage.span),
+            also_in: passage.map_or(0, |passage| passage.cluster.also_in.len()),
+        }
+    });
+    AskJson {
+        answer: response.answer.clone(),
+        citations: citations.collect(),
+        model: response.model.clone(),
+        finish: response.finish.as_ref().map(finish),
+        usage: response.usage.map(|usage| UsageJson {
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+        }),
+        error: response.failure.as_ref().map(|error| ErrorJson {
+            message: with_causes(error),
+            hint: error.hint().map(str::to_owned),
+        }),
+        search,
+    }
+}
+
+fn finish(finish: &Finish) -> Word {
+    match finish {
+        Finish::Stop => "stop".into(),
+        Finish::Length => "length".into(),
+        Finish::Filtered => "filtered".into(),
+        Finish::Broken => "broken off".into(),
+        Finish::Unstated => "unstated".into(),
+        Finish::Other(reason) => reason.clone().into(),
+    }
+}
+
+/// An error with what caused it.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -20,5 +20,6 @@ fn check(name: &str, schema: &serde_json::Value) {
 #[test]
 fn the_published_schemas_are_those_of_answers_and_of_the_log() {
     check("search.json", &wire::schema());
+    check("ask.json", &wire::ask_schema());
     check("log.json", &log::schema());
 }

@@ -1,0 +1,262 @@
+//! Questions that a language model answers, as they are typed. The model is a script, the way to it is the real one.
+
+use crate::cli::{Place, Ran, list, number, text};
+use crate::server::{Answer, Server, piece, stop};
+use std::time::{Duration, Instant};
+
+const BILLING: &str = "# Billing\n\n## Invoices\n\nInvoices are sent on the first of a month.\n\n## Refunds\n\nRefunds are paid after fourteen days.\n";
+
+fn place() -> Place {
+    Place::indexed(&[("billing.md", BILLING)])
+}
+
+fn ask(place: &Place, server: &Server, more: &[&str]) -> Ran {
+    let (url, model) = (format!("generate.url={}", server.url), "generate.model=script");
+    let mut args = vec!["ask", "when are invoices sent", "--set", &url, "--set", model];
+    args.extend(more);
+    place.run(&args)
+}
+
+fn says(pieces: &'static [&'static str]) -> Server {
+    Server::start(|_, _| {
+        Answer::Stream(pieces.iter().map(|text| piece(text)).chain([stop()]).collect())
+    })
+}
+
+#[test]
+fn an_answer_is_streamed_and_its_citations_are_checked() {
+    let (place, server) = (place(), says(&["On the ", "first [1].", " Never [9]."]));
+    let ran = ask(&place, &server, &[]).succeeds();
+    assert!(
+        ran.stdout().starts_with("On the first [1]. Never [9].\n[1] billing.md:"),
+        "{}",
+        ran.stdout()
+    );
+    ran.warns("[9] names no passage");
+
+    let answer = ask(&place, &server, &["--json"]).succeeds().json();
+    assert_eq!(text(&answer, "/answer"), "On the first [1]. Never [9].");
+    assert_eq!((text(&answer, "/model"), text(&answer, "/finish")), ("script", "stop"));
+    let citations = list(&answer, "/citations");
+    assert_eq!((number(&citations[0], "/number"), number(&citations[0], "/passage")), (1, 0));
+    assert_eq!(citations[0]["span"], answer["context"]["passages"][0]["span"]);
+    assert!(citations[1]["passage"].is_null());
+    assert!(answer["error"].is_null());
+    let counts = &answer["trace"]["counts"];
+    assert!(number(counts, "/children_retrieved") >= number(counts, "/after_merge"));
+}
+
+#[test]
+fn the_prompt_holds_the_passages_within_the_budget() {
+    let (place, server) = (place(), says(&["Yes [1]."]));
+    ask(&place, &server, &["--budget", "200"]).succeeds();
+    let requests = server.requests();
+    let (route, body) = &requests[0];
+    assert_eq!(route, "/v1/chat/completions");
+    let prompt = text(body, "/messages/1/content");
+    assert!(prompt.starts_with("[1] Billing"), "{prompt}");
+    assert!(prompt.contains("sent on the first of a month"), "{prompt}");
+    assert!(prompt.ends_with("Question: when are invoices sent"), "{prompt}");
+    let words: usize = list(body, "/messages")
+        .iter()
+        .map(|m| text(m, "/content").split_whitespace().count())
+        .sum();
+    assert!(words < 200, "{words} words are more than 200 tokens");
+}
+
+#[test]
+fn a_template_is_read_from_a_file() {
+    let (place, server) = (place(), says(&["Yes."]));
+    place.write("prompt.txt", "Q={question}\nC={context}");
+    ask(&place, &server, &["--set", "generate.template=prompt.txt"])
+        .succeeds()
+        .warns("cites no passage");
+    let (_, body) = server.requests().remove(0);
+    assert!(
+        text(&body, "/messages/0/content").starts_with("Q=when are invoices sent\nC=[1] Billing")
+    );
+    place.write("prompt.txt", "Q={question}");
+    ask(&place, &server, &["--set", "generate.template=prompt.txt"]).fails(2, "no `{context}`");
+    ask(&place, &server, &["--set", "generate.template=missing.txt"]).fails(2, "missing.txt");
+}
+
+#[test]
+fn without_a_generator_it_says_what_to_type() {
+    place().run(&["ask", "when"]).fails(3, "no generator is configured");
+}
+
+#[test]
+fn a_generator_that_fails_costs_the_answer_and_not_the_context() {
+    let place = place();
+    let check = |server: Server, before: &str, words: &str| {
+        let begun = Instant::now();
+        let patience =
+            ["--set", "generate.first_token_seconds=1", "--set", "generate.next_token_seconds=1"];
+        let ran = ask(&place, &server, &patience).code(3);
+        assert!(begun.elapsed() < Duration::from_secs(30), "{words}: {:?}", begun.elapsed());
+        assert!(ran.stdout().starts_with(before), "{}", ran.stdout());
+        assert!(ran.stdout().contains("[1] billing.md:"), "{}", ran.stdout());
+        ran.warns("the answer is not complete").warns(words);
+        let answer = ask(&place, &server, &[&patience[..], &["--json"]].concat()).code(3).json();
+        assert!(text(&answer, "/error/message").contains(words), "{answer}");
+        assert!(text(&answer, "/context/passages/0/text").contains("Invoices"));
+    };
+    check(
+        Server::start(|_, _| Answer::Torn(vec![piece("On the ")])),
+        "On the ",
+        "ended after 7 bytes",
+    );
+    check(
+        Server::start(|_, _| Answer::Bytes(b"<html>no model here</html>")),
+        "",
+        "something else than a chat completion",
+    );
+    check(
+        Server::start(|_, _| Answer::Silence(Duration::from_secs(3))),
+        "",
+        "did not begin its answer",
+    );
+    let mut gone = Server::start(|_, _| Answer::Silence(Duration::ZERO));
+    gone.url = "http://127.0.0.1:9".to_owned();
+    check(gone, "", "no answer from");
+}
+
+#[test]
+fn where_nothing_is_found_no_model_is_asked() {
+    let (place, server) = (place(), says(&["I know."]));
+    let (url, model) = (format!("generate.url={}", server.url), "generate.model=script");
+    let args = ["ask", "zebra", "--set", &url, "--set", model, "--json"];
+    let answer = place.run(&args).code(1).json();
+    assert_eq!(text(&answer, "/answer"), "");
+    assert!(server.requests().is_empty());
+}
+
+/// A reranker that likes texts with a word.
+fn likes(word: &'static str) -> Server {
+    Server::start(move |route, body| match route {
+        "/info" => Answer::Json(
+            serde_json::json!({ "model_id": "script/reranker", "max_input_length": 512, "max_client_batch_size": 32 }),
+        ),
+        _ => {
+            let texts = list(body, "/texts").iter().enumerate();
+            let scores = texts.map(|(index, found)| {
+                let score = if found.as_str().unwrap().contains(word) { 0.9 } else { 0.1 };
+                serde_json::json!({ "index": index, "score": score })
+            });
+            Answer::Json(scores.collect())
+        }
+    })
+}
+
+#[test]
+fn a_reranker_orders_leaves_and_its_scores_stand_apart() {
+    let (place, server) = (place(), likes("Refunds"));
+    let url = format!("rerank.url={}", server.url);
+    let args = [
+        "search",
+        "invoices refunds",
+        "--json",
+        "--set",
+        "merge.enabled=false",
+        "--set",
+        "rerank.backend=tei",
+        "--set",
+        &url,
+    ];
+    let found = place.run(&args).succeeds().json();
+    let passages = list(&found, "/context/passages");
+    assert!(text(&passages[0], "/text").contains("Refunds"), "{found}");
+    assert!((passages[0]["scores"]["rerank"].as_f64().unwrap() - 0.9).abs() < 1e-6);
+    assert_eq!(passages[0]["scores"]["final"], passages[0]["scores"]["rerank"]);
+    // The model saw leaves with their headings, not what they were delivered as.
+    let (_, body) = server.requests().into_iter().find(|(route, _)| route == "/rerank").unwrap();
+    assert_eq!(list(&body, "/texts").len(), 2);
+    // A passage is scored only where that is asked for by name.
+    let args = [&args[..], &["--set", "rerank.stage=passages"]].concat();
+    let found = place.run(&args).succeeds().json();
+    let warnings = list(&found, "/trace/warnings");
+    assert!(
+        warnings.iter().any(|w| w.as_str().unwrap().contains("`rerank.stage` is `passages`")),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_reranker_that_fails_leaves_the_order_of_fusion() {
+    let place = place();
+    let order = |args: &[&str]| {
+        let found = place.run(args).succeeds().json();
+        let passages = list(&found, "/context/passages").iter();
+        let spans = passages.map(|passage| passage["span"].to_string()).collect::<Vec<_>>();
+        (spans, found["trace"]["warnings"].to_string())
+    };
+    let plain = ["search", "invoices refunds", "--json", "--set", "merge.enabled=false"];
+    let (fused, _) = order(&plain);
+    let check = |answer: fn() -> Answer, words: &str| {
+        let server = Server::start(move |route, _| match route {
+            "/info" => Answer::Json(
+                serde_json::json!({ "model_id": "script/reranker", "max_input_length": 512 }),
+            ),
+            _ => answer(),
+        });
+        let url = format!("rerank.url={}", server.url);
+        let patience = ["--set", "rerank.timeout_seconds=1", "--set", "rerank.retries=0"];
+        let remote = ["--set", "rerank.backend=tei", "--set", &url];
+        let (spans, warnings) = order(&[&plain[..], &patience, &remote].concat());
+        assert_eq!(spans, fused, "{words}");
+        assert!(warnings.contains("the order is that of fusion"), "{warnings}");
+        assert!(warnings.contains(words), "{warnings}");
+    };
+    let (spans, warnings) = order(
+        &[
+            &plain[..],
+            &[
+                "--set",
+                "rerank.backend=tei",
+                "--set",
+                "rerank.url=http://127.0.0.1:9",
+                "--set",
+                "rerank.retries=0",
+            ],
+        ]
+        .concat(),
+    );
+    assert!(spans == fused && warnings.contains("did not answer"), "{warnings}");
+    check(|| Answer::Silence(Duration::from_secs(3)), "did not answer");
+    check(|| Answer::Bytes(b"not JSON at all"), "nonsense");
+    check(|| Answer::Json(serde_json::json!([{ "index": 7, "score": 0.5 }])), "nonsense");
+}
+
+/// An embedder of one direction for each of a few words.
+fn embeds(model: &'static str) -> Server {
+    Server::start(move |_, body| {
+        let inputs = list(body, "/input").iter().enumerate();
+        let rows = inputs.map(|(index, input)| {
+            let input = input.as_str().unwrap().to_lowercase();
+            let words = ["invoice", "refund", "month", "days"];
+            let row: Vec<f32> =
+                words.iter().map(|word| 0.1 + input.matches(word).count() as f32).collect();
+            serde_json::json!({ "index": index, "embedding": row })
+        });
+        let rows: Vec<_> = rows.collect();
+        Answer::Json(serde_json::json!({ "model": model, "data": rows }))
+    })
+}
+
+#[test]
+fn an_embedder_behind_http_fills_a_store_that_no_other_model_may_use() {
+    let place = Place::new();
+    place.write("docs/billing.md", BILLING);
+    let server = embeds("small");
+    let url = format!("embed.url={}", server.url);
+    let remote = ["--set", "embed.backend=openai", "--set", "embed.model=small", "--set", &url];
+    let index = [&["index", "docs", "--json"], &remote[..]].concat();
+    let report = place.run(&index).succeeds().json();
+    assert_eq!(number(&report, "/embedded"), 2);
+    let search = [&["search", "refund", "--json"], &remote[..]].concat();
+    let found = place.run(&search).succeeds().json();
+    assert!(found["context"]["passages"][0]["scores"]["dense"].is_number(), "{found}");
+    let other = ["--set", "embed.backend=openai", "--set", "embed.model=large", "--set", &url];
+    place.run(&[&["search", "refund"], &other[..]].concat()).fails(3, "large");
+    place.run(&["search", "refund", "--set", "embed.backend=openai"]).fails(2, "embed.url");
+}

@@ -66,23 +66,25 @@ struct Score {
 pub(crate) fn quality() {
     let sources = sources();
     let mut vectors = Vectors::open();
-    print("## Fusion and leaf target: recall / full evidence, %, nothing merged");
-    for target in [128, 160, TARGET, 224, 256] {
-        let sets: Vec<Set<'_>> = sources.iter().map(|s| cut(s, target, &mut vectors)).collect();
-        for (name, fusion, weight) in fusions() {
-            // Away from the default target the ways of fusing are not compared again.
-            if target == TARGET || name == "convex 0.25" {
-                let config = configured(&["merge.enabled=false"]);
-                line(&format!("{target} {name}"), &sets, &config, fusion, weight);
-            }
-        }
-    }
+    print("## Fusion: recall / full evidence, %, nothing merged");
     let sets: Vec<Set<'_>> = sources.iter().map(|s| cut(s, TARGET, &mut vectors)).collect();
+    for (name, fusion, weight) in fusions() {
+        line(&name, &sets, &configured(&["merge.enabled=false"]), fusion, weight);
+    }
     let default = Config::default();
-    let weight = default.settings().search.lexical_weight;
-    print("\n## Rules at the defaults: recall / full evidence, %");
+    let (fusion, weight) = (default.fusion(), default.settings().search.lexical_weight);
+    print("\n## How far lists are read, at the default fusion");
+    for (name, settings) in depths() {
+        line(&name, &sets, &configured(&settings), fusion, weight);
+    }
+    print("\n## Rules, at the default fusion and depth");
     for (name, settings) in rules() {
-        line(&name, &sets, &configured(&settings), default.fusion(), weight);
+        line(&name, &sets, &configured(&settings), fusion, weight);
+    }
+    print("\n## Leaf target, at the defaults");
+    for target in [128, 160, 224, 256] {
+        let sets: Vec<Set<'_>> = sources.iter().map(|s| cut(s, target, &mut vectors)).collect();
+        line(&format!("{target}"), &sets, &default, fusion, weight);
     }
     if let Some(path) = std::env::var_os("UMBEL_BENCH_RUN") {
         write_run(&PathBuf::from(path), &sets, &default);
@@ -92,11 +94,28 @@ pub(crate) fn quality() {
 /// Ways to fuse: a name, the formula, and the weight of the lexical leg.
 fn fusions() -> Vec<(String, Fusion, f32)> {
     let mut ways = vec![("dense only".to_owned(), Fusion::Convex, 0.0)];
-    for weight in [0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 1.0] {
+    for weight in [0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0] {
         ways.push((format!("convex {weight}"), Fusion::Convex, weight));
     }
     for weight in [0.25, 0.5] {
         ways.push((format!("RRF {weight}"), Fusion::Reciprocal { k: 60.0 }, weight));
+    }
+    ways
+}
+
+/// How far lists are read: a name, and the settings.
+fn depths() -> Vec<(String, Vec<String>)> {
+    let mut ways = Vec::new();
+    for fusion_depth in [50, 100, 200] {
+        for depth in [30, 60, 100] {
+            let k_prime = depth.max(60);
+            let sets = [
+                format!("search.fusion_depth={fusion_depth}"),
+                format!("search.depth={depth}"),
+                format!("search.k_prime={k_prime}"),
+            ];
+            ways.push((format!("legs to {fusion_depth}, depth {depth}"), sets.to_vec()));
+        }
     }
     ways
 }

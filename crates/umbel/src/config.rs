@@ -233,7 +233,7 @@ impl Default for SearchSettings {
         SearchSettings {
             budget: 2000,
             fusion: FusionKind::Convex,
-            lexical_weight: 0.25,
+            lexical_weight: 0.5,
             rrf_k: 60.0,
             fusion_depth: 100,
             k_prime: 60,
@@ -296,7 +296,7 @@ impl Default for MergeSettings {
             MergeConfig::default();
         MergeSettings {
             enabled,
-            rule: RuleKind::Ratio,
+            rule: RuleKind::Budget,
             min_siblings,
             ratio: 0.5,
             ratio_by: RatioKind::Children,

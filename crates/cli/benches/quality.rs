@@ -139,7 +139,7 @@ fn rules() -> Vec<(String, Vec<String>)> {
             &["merge.rule=ratio", "merge.ratio_by=tokens", "search.expand=none", &ratio_set],
         );
     }
-    for base in ["0.25", "0.3333", "0.45", "0.5"] {
+    for base in ["0.2", "0.25", "0.3333", "0.45"] {
         let base_set = format!("merge.base={base}");
         add(
             &format!("merge, budget {base}"),
@@ -150,7 +150,12 @@ fn rules() -> Vec<(String, Vec<String>)> {
         let set = format!("search.expand={expand}");
         add(&format!("{expand}, no merge"), &["merge.enabled=false", &set]);
     }
-    add("siblings:1, merge by budget", &["merge.rule=budget", "search.expand=siblings:1"]);
+    for expand in
+        ["parent", "siblings:1", "sentences:1", "sentences:2", "sentences:3", "tokens:50", "auto"]
+    {
+        let set = format!("search.expand={expand}");
+        add(&format!("{expand}, merge by budget"), &["merge.rule=budget", &set]);
+    }
     ways
 }
 

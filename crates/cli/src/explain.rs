@@ -5,6 +5,7 @@
 use crate::output::counted;
 use std::fmt::Write as _;
 use umbel::core::hit::Scores;
+use umbel::core::merge::{RatioBy, Share};
 use umbel::core::pack::Passage;
 use umbel::engine::answer::SearchResponse;
 use umbel::engine::wire::{blocked, doc_name, drop_reason, headings, kind, node_name, ranks};
@@ -153,11 +154,9 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
         let share = &fire.share;
         write!(
             out,
-            "fired: {}  {} of {} children ({:.2}), {} → {} tokens",
+            "fired: {}  {}, {} → {} tokens",
             node_name(response, share.node, share.span),
-            share.matched,
-            share.of,
-            share.ratio,
+            shares(share),
             fire.tokens_before,
             fire.tokens_after
         )?;
@@ -173,21 +172,11 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
     }
     for share in &trace.merge.near_misses {
         let node = node_name(response, share.node, share.span);
-        writeln!(
-            out,
-            "nearly: {node}  {} of {} children ({:.2})",
-            share.matched, share.of, share.ratio
-        )?;
+        writeln!(out, "nearly: {node}  {}", shares(share))?;
     }
     for (share, reason) in &trace.merge.blocked {
         let node = node_name(response, share.node, share.span);
-        writeln!(
-            out,
-            "blocked: {node}  {} of {} children, {}",
-            share.matched,
-            share.of,
-            blocked(*reason)
-        )?;
+        writeln!(out, "blocked: {node}  {}, {}", shares(share), blocked(*reason))?;
     }
     for crop in trace.crops.iter().take(SHOWN) {
         let node = node_name(response, crop.node, None);
@@ -205,4 +194,14 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
         .map(|(name, took)| format!("{name} {:.1}", took.as_secs_f64() * 1e3))
         .collect();
     writeln!(out, "ms: {}", timings.join(", "))
+}
+
+/// "3 of 4 children (0.75, wanted 0.50)", or the shares of tokens where the rule counts those.
+fn shares(share: &Share) -> String {
+    let Share { matched, of, ratio, wanted, .. } = share;
+    let by = match share.by {
+        RatioBy::Children => "",
+        RatioBy::Tokens => " of the tokens",
+    };
+    format!("{matched} of {of} children ({ratio:.2}{by}, wanted {wanted:.2})")
 }

@@ -52,3 +52,67 @@ pub fn select(document: &Document, span: Span, scores: &[f32], keep: f64) -> Vec
     }
     pieces
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offsets::{Offsets, TokenCounter, TokenOffsets};
+    use crate::span::slice;
+    use crate::tree::Tree;
+
+    /// Each byte is a token.
+    struct Bytes;
+    impl TokenCounter for Bytes {
+        fn name(&self) -> &'static str {
+            "bytes"
+        }
+        fn count(&self, text: &str) -> usize {
+            text.len()
+        }
+        fn starts(&self, text: &str) -> Vec<u32> {
+            (0..text.len() as u32).collect()
+        }
+    }
+
+    /// A document whose sentences end with a full stop.
+    fn document(text: &str) -> Document {
+        let ends = text.match_indices(". ").map(|(at, _)| at as u32 + 2);
+        let sentences: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        let tokens = TokenOffsets::of(text, &Bytes);
+        Document {
+            body: Span::new(0, text.len()),
+            text: text.to_owned(),
+            title: String::new(),
+            tree: Tree::default(),
+            offsets: Offsets { tokens, blocks: sentences.clone(), sentences },
+            anchors: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[track_caller]
+    fn check(scores: &[f32], keep: f64, expected: &[&str]) {
+        let document = document("One a. Two b. Three c. Four d.");
+        let kept = select(&document, document.body, scores, keep);
+        let texts: Vec<&str> = kept.iter().map(|&piece| slice(&document.text, piece)).collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn the_best_sentences_are_kept_in_their_order() {
+        check(&[0.1, 0.9, 0.2, 0.8], 0.5, &["Two b.", "Four d."]);
+        check(&[0.9, 0.8, 0.1, 0.2], 0.5, &["One a. Two b."]);
+        check(&[0.1, 0.2, 0.9, 0.3], 0.0, &["Three c."]);
+        check(&[0.5, 0.5, 0.5, 0.5], 1.0, &["One a. Two b. Three c. Four d."]);
+    }
+
+    #[test]
+    fn a_span_inside_a_sentence_has_its_parts() {
+        let document = document("One a. Two b. Three c.");
+        let texts: Vec<&str> = sentences(&document, Span::new(2, 18))
+            .into_iter()
+            .map(|sentence| slice(&document.text, sentence))
+            .collect();
+        assert_eq!(texts, ["e a.", "Two b.", "Thre"]);
+    }
+}

@@ -155,7 +155,9 @@ pub struct Share {
     pub matched: usize,
     /// Children in all.
     pub of: usize,
-    /// The share that was retrieved, in what the rule counts, 0 to 1.
+    /// What the rule counts shares in.
+    pub by: RatioBy,
+    /// The share that was retrieved, 0 to 1.
     pub ratio: f64,
     /// The share that the rule wanted, 0 and up.
     pub wanted: f64,
@@ -329,6 +331,7 @@ mod tests {
     use crate::hit::{Ancestor, Hit, LeafRecord};
     use crate::offsets::{Offsets, TokenCounter, TokenOffsets};
     use crate::tree::{Leaf, Node, Tree};
+    use proptest::prelude::*;
 
     /// Each byte is a token.
     struct Bytes;
@@ -623,6 +626,59 @@ mod tests {
         // `c` speaks in the copy, its twin stands beside `b`.
         let (list, _) = run_copies("r(a(b c d) e(f g h) i j k l m)", "bC");
         assert_eq!(list, "a", "the copy's `C` is not delivered as well");
+    }
+
+    /// A tree as `a(b(c d) e)`, each inner node with two to four children, and names for up to 60 nodes.
+    fn any_tree() -> impl Strategy<Value = String> {
+        let leaf = Just("x".to_owned());
+        let tree = leaf.prop_recursive(3, 40, 4, |inner| {
+            prop::collection::vec(inner, 2..5).prop_map(|below| format!("x({})", below.concat()))
+        });
+        let inner = prop::collection::vec(tree, 2..5);
+        inner.prop_map(|below| {
+            let mut names = (0..).filter_map(|n| char::from_u32(0x4e00 + n));
+            let shape = format!("x({})", below.concat());
+            shape.chars().map(|c| if c == 'x' { names.next().unwrap_or(c) } else { c }).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn raising_the_share_adds_no_fire_and_the_absorbed_are_counted(
+            text in any_tree(),
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 1..20),
+            (low, high) in (0.0f64..=1.0, 0.0f64..=1.0),
+            by_tokens in any::<bool>(),
+            min_siblings in 1usize..4,
+        ) {
+            let (document, names) = nested(&text);
+            let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
+            let leaves: Vec<char> =
+                document.tree.leaves.iter().map(|leaf| names[leaf.node as usize]).collect();
+            let mut found: Vec<char> = picks.iter().map(|pick| leaves[pick.index(leaves.len())]).collect();
+            let mut seen = std::collections::BTreeSet::new();
+            found.retain(|name| seen.insert(*name));
+            let voices = voices(&document, &names, &found.iter().collect::<String>());
+            let by = if by_tokens { RatioBy::Tokens } else { RatioBy::Children };
+            let fires = |ratio: f64| {
+                let rule = Rule::Ratio { ratio, by };
+                let config = MergeConfig { rule, min_siblings, ..MergeConfig::default() };
+                let (items, trace) = merge(&voices, &library, &config, 30, 10_000);
+                let evidence: usize = items.iter().map(|item| item.evidence.len()).sum();
+                assert_eq!(evidence, voices.len(), "each leaf is evidence for one item");
+                let topmost = trace.fires.iter().filter(|fire| fire.absorbed_by.is_none()).count();
+                let merged = items.iter().filter(|item| item.kind == ItemKind::Merged).count();
+                assert_eq!(topmost, merged);
+                assert!(trace.fires.is_empty() || trace.could_fire);
+                for item in &items {
+                    let scores = item.evidence.iter().map(|e| e.scores.final_score());
+                    assert!(scores.fold(f32::MIN, f32::max).total_cmp(&item.score()).is_eq());
+                    assert!(item.evidence.iter().all(|e| item.span.contains(e.span)));
+                }
+                trace.fires.iter().map(|fire| fire.share.node).collect::<std::collections::BTreeSet<_>>()
+            };
+            prop_assert!(fires(low.max(high)).is_subset(&fires(low.min(high))));
+        }
     }
 
     #[test]

@@ -237,7 +237,7 @@ impl Default for SearchSettings {
             rrf_k: 60.0,
             fusion_depth: 100,
             k_prime: 60,
-            depth: 30,
+            depth: 60,
             expand: Expansion::None,
             parent_cap: 800,
             reserve: 0,
@@ -300,7 +300,7 @@ impl Default for MergeSettings {
             min_siblings,
             ratio: 0.5,
             ratio_by: RatioKind::Children,
-            base: 1.0 / 3.0,
+            base: 0.25,
             max_merge_tokens,
             merge_root,
         }

@@ -83,7 +83,9 @@ fn explain_shows_path_evidence_scores_and_what_fired() {
         .collect();
     let page = format!("# Boiler\n\n## Valves\n\n{sections}## Pumps\n\nNothing to see.\n");
     let place = Place::indexed(&[("boiler.md", &page), ("billing.md", BILLING)]);
-    let out = place.run(&["search", "brass valve", "--explain"]).succeeds().stdout();
+    let by_share = ["--set", "merge.rule=ratio"];
+    let explained = [&["search", "brass valve", "--explain"], &by_share[..]].concat();
+    let out = place.run(&explained).succeeds().stdout();
     for words in [
         "boiler.md:",
         "merged",
@@ -92,11 +94,12 @@ fn explain_shows_path_evidence_scores_and_what_fired() {
         "leaf ",
         "lexical ",
         "fired: boiler.md:",
-        "4 of 4 children (1.00)",
+        "4 of 4 children (1.00, wanted 0.50)",
     ] {
         assert!(out.contains(words), "no `{words}` in\n{out}");
     }
-    let found = place.run(&["search", "brass valve", "--json"]).succeeds().json();
+    let found = [&["search", "brass valve", "--json"], &by_share[..]].concat();
+    let found = place.run(&found).succeeds().json();
     let fire = &list(&found, "/trace/fires")[0];
     assert_eq!(
         (number(fire, "/matched"), number(fire, "/of"), text(fire, "/level")),

@@ -5,7 +5,7 @@
 //! Source: Lu et al., HiChunk, arXiv 2509.11552, 2025.
 
 use super::grove::Grove;
-use super::{MergeConfig, NodeRef, Record, Verdict};
+use super::{MergeConfig, NodeRef, RatioBy, Record, Verdict};
 
 /// Looks at the leaves in rank order until the budget is used, and judges the nodes above each.
 pub(super) fn decide(
@@ -29,7 +29,7 @@ pub(super) fn decide(
                 let node = NodeRef { doc: hit.record.doc, node: ancestor.node };
                 let eligible = |at: usize| at <= rank;
                 let matched = grove.matched(node, eligible);
-                let share = grove.share(node, &matched, true);
+                let share = grove.share(node, &matched, RatioBy::Tokens);
                 let wanted = base * (1.0 + used as f64 / budget_tokens as f64);
                 let others = used.saturating_sub(grove.replaced_tokens(node, eligible));
                 let room = budget_tokens.saturating_sub(others);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the owner of a cluster is the topmost node that fired on it.
 
-use super::{BlockedBy, Fire, MergeConfig, NodeRef, Share, Verdict};
+use super::{BlockedBy, Fire, MergeConfig, NodeRef, RatioBy, Share, Verdict};
 use crate::collapse::Voice;
 use crate::document::{Document, Library};
 use crate::hit::Hit;
@@ -156,10 +156,10 @@ impl<'a> Grove<'a> {
     }
 
     /// What share of a node the matched children are.
-    pub(super) fn share(&self, node: NodeRef, matched: &Matched, by_tokens: bool) -> Share {
+    pub(super) fn share(&self, node: NodeRef, matched: &Matched, by: RatioBy) -> Share {
         let of = self.nodes.get(&node).map_or(0, |above| above.n_children as usize);
         let found = self.node(node);
-        let ratio = if by_tokens {
+        let ratio = if by == RatioBy::Tokens {
             let whole = found.map_or(1, |found| found.tokens.max(1) as usize);
             self.union_tokens(node, matched) as f64 / whole as f64
         } else {
@@ -171,6 +171,7 @@ impl<'a> Grove<'a> {
             span: found.map(|n| n.span),
             matched: matched.children.len(),
             of,
+            by,
             ratio: ratio.min(1.0),
             wanted: 0.0,
         }

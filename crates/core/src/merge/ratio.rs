@@ -17,7 +17,7 @@ pub(super) fn decide(
 ) {
     let judge = |grove: &Grove<'_>, node: NodeRef| {
         let matched = grove.matched(node, |_| true);
-        let share = grove.share(node, &matched, by == RatioBy::Tokens);
+        let share = grove.share(node, &matched, by);
         let verdict = grove.judge(&matched, &share, ratio, config, budget_tokens);
         (matched, verdict)
     };

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use umbel_core::document::Document;
 use umbel_core::hit::Scores;
 use umbel_core::id::DocId;
-use umbel_core::merge::{BlockedBy, Evidence, ItemKind, NodeRef, Share};
+use umbel_core::merge::{BlockedBy, Evidence, ItemKind, NodeRef, RatioBy, Share};
 use umbel_core::pack::{DropReason, Passage};
 use umbel_core::span::{Span, slice};
 use umbel_core::tree::NodeKind;
@@ -258,7 +258,9 @@ pub struct ShareJson {
     pub matched: usize,
     /// Children in all.
     pub of: usize,
-    /// The share that was retrieved, in what the rule counts, 0 to 1.
+    /// What the rule counts shares in: `children` or `tokens`.
+    pub ratio_by: Word,
+    /// The share that was retrieved, 0 to 1.
     pub ratio: f64,
     /// The share that the rule wanted.
     pub wanted: f64,
@@ -519,6 +521,10 @@ fn share(response: &SearchResponse, share: &Share) -> ShareJson {
         level: share.kind.map(|kind| level(kind).into()),
         matched: share.matched,
         of: share.of,
+        ratio_by: match share.by {
+            RatioBy::Children => "children".into(),
+            RatioBy::Tokens => "tokens".into(),
+        },
         ratio: share.ratio,
         wanted: share.wanted,
     }

@@ -10,6 +10,7 @@ mod converted;
 #[cfg(all(feature = "html", feature = "pdf", feature = "office"))]
 mod fuzz;
 mod golden;
+mod library;
 mod packing;
 mod schema;
 mod support;

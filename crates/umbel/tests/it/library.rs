@@ -1,0 +1,129 @@
+//! A program that uses the library: open, index, search, at once and from several places.
+
+use futures_lite::future::block_on;
+use std::ops::ControlFlow::Continue;
+use std::sync::Arc;
+use umbel::config::Config;
+use umbel::engine::Engine;
+use umbel::engine::answer::{AskRequest, SearchRequest};
+use umbel::engine::ingest::IngestRequest;
+use umbel::engine::wire;
+
+fn config(sets: &[&str]) -> Config {
+    Config::load(None, &[], &sets.iter().map(|&set| set.to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+fn engine(dir: &std::path::Path) -> Engine {
+    let docs = dir.join("docs");
+    fs_err::create_dir_all(&docs).unwrap();
+    for name in ["pumps", "valves", "boilers"] {
+        let steps: String = (0..6)
+            .map(|n| format!("## Step {n}\n\nThe {name} are opened. They run for {n} hours. Then they rest.\n\n"))
+            .collect();
+        fs_err::write(docs.join(format!("{name}.md")), format!("# {name}\n\n{steps}")).unwrap();
+    }
+    block_on(async {
+        let engine = Engine::open(&dir.join("store"), Config::default(), None, &|_| Continue(()))
+            .await
+            .unwrap();
+        engine
+            .ingest(&[IngestRequest { path: docs, ..Default::default() }], &|_| Continue(()))
+            .await
+            .unwrap();
+        engine
+    })
+}
+
+#[test]
+fn searches_at_once_answer_as_one_by_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Arc::new(engine(dir.path()));
+    let ask = |engine: &Engine, query: &str| {
+        let request = SearchRequest::new(query, config(&["log.enabled=false"]));
+        let mut answer = wire::search(&block_on(engine.search(&request)).unwrap());
+        answer.trace.timings_ms.clear();
+        serde_json::to_string(&answer).unwrap()
+    };
+    let queries = ["pumps run", "valves opened", "boilers rest", "step 3 pumps"];
+    let alone = queries.map(|query| ask(&engine, query));
+    let threads: Vec<_> = (0..8)
+        .map(|at| {
+            let (engine, alone) = (Arc::clone(&engine), alone.clone());
+            std::thread::spawn(move || {
+                for turn in 0..10 {
+                    let which = (at + turn) % queries.len();
+                    assert_eq!(ask(&engine, queries[which]), alone[which]);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_search_can_be_sent_to_another_thread_and_dropped() {
+    fn is_send<T: Send>(future: T) -> T {
+        future
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let request = SearchRequest::new("pumps run", Config::default());
+    drop(is_send(engine.search(&request)));
+    let asked = AskRequest { search: request.clone(), template: None };
+    let mut on_delta = |_: &str| Continue(());
+    drop(is_send(engine.ask(&asked, &mut on_delta)));
+    assert!(!block_on(engine.search(&request)).unwrap().context.passages.is_empty());
+}
+
+#[test]
+fn compression_keeps_offsets_and_says_what_it_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let plain =
+        block_on(engine.search(&SearchRequest::new(
+            "how long do pumps rest",
+            config(&["search.expand=parent"]),
+        )))
+        .unwrap();
+    let sets = ["search.expand=parent", "search.keep=0.4"];
+    let compressed =
+        block_on(engine.search(&SearchRequest::new("how long do pumps rest", config(&sets))))
+            .unwrap();
+    let json = wire::search(&compressed);
+    let (before, after) = compressed.compressed.unwrap();
+    assert_eq!(before, plain.context.tokens);
+    assert!(after == compressed.context.tokens && after < before, "{after} of {before}");
+    let removed = json.trace.compressed.unwrap().removed;
+    assert!((removed - (1.0 - after as f64 / before as f64)).abs() < 1e-9);
+    for (passage, whole) in json.context.passages.iter().zip(&plain.context.passages) {
+        assert_eq!((passage.span.start, passage.span.end), (whole.span.start, whole.span.end));
+        let pieces: Vec<&str> = passage
+            .kept
+            .iter()
+            .map(|piece| {
+                let (start, end) =
+                    (piece.start - passage.span.start, piece.end - passage.span.start);
+                passage.text.get(start..end).unwrap()
+            })
+            .collect();
+        assert!(pieces.is_empty() || passage.rendered.ends_with(&pieces.join(" […] ")));
+    }
+}
+
+#[test]
+fn what_compression_shows_is_within_what_it_counts() {
+    use umbel::core::offsets::TokenCounter as _;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    for keep in ["0.1", "0.3", "0.6", "0.9"] {
+        let keep = format!("search.keep={keep}");
+        let request = SearchRequest::new("pumps run", config(&["search.expand=parent", &keep]));
+        let answer = wire::search(&block_on(engine.search(&request)).unwrap());
+        for passage in answer.context.passages {
+            let count = umbel::tokens::OpenAiTokens::o200k().count(&passage.rendered);
+            assert!(count <= passage.tokens, "{count} of {}: {}", passage.tokens, passage.rendered);
+        }
+    }
+}

@@ -74,7 +74,7 @@ const AUTO: &str = "auto";
 
 impl EmbedSettings {
     /// A prefix that was set; `None` where the model's name decides.
-    pub(crate) fn prefix(prefix: &str) -> Option<String> {
+    pub fn prefix(prefix: &str) -> Option<String> {
         (prefix != AUTO).then(|| prefix.to_owned())
     }
 

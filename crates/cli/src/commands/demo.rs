@@ -26,7 +26,7 @@ const QUESTIONS: [Question; 3] = [
     Question {
         shows: "enough siblings were found, so their section is delivered whole",
         query: "When are failed webhook events retried, in what order do events arrive, and when is a failing endpoint disabled?",
-        sets: &["search.budget=600"],
+        sets: &["search.budget=800"],
     },
     Question {
         shows: "the text around the hit is long, so it is cropped around the evidence (a cap of 300 tokens)",

@@ -9,6 +9,7 @@ mod bad_input;
 mod change;
 mod corpora;
 mod crash;
+mod demo;
 mod formats;
 mod inspect;
 mod log;

@@ -171,7 +171,7 @@ pub fn pack(
     };
     let mut taken: BTreeMap<DocId, Vec<Taken>> = BTreeMap::new();
     let mut context = Context::default();
-    let mut costs: BTreeMap<DocId, usize> = BTreeMap::new();
+    let mut used: BTreeMap<DocId, Used> = BTreeMap::new();
     for item in items {
         let drop = |reason| Dropped { doc: item.doc, span: item.span, reason };
         let document = library
@@ -182,23 +182,21 @@ pub fn pack(
             continue;
         };
         let before = taken.get(&item.doc).cloned().unwrap_or_default();
-        let passages_elsewhere: usize = taken
-            .iter()
-            .filter(|(doc, _)| **doc != item.doc)
-            .map(|(doc, spans)| library.get(doc).map_or(0, |d| joined(d, spans).len()))
-            .sum();
-        let cost_elsewhere: usize =
-            costs.iter().filter(|(doc, _)| **doc != item.doc).map(|(_, cost)| cost).sum();
-        let attempt = |spans: &[Taken]| -> Result<usize, DropReason> {
+        let elsewhere = used.iter().filter(|(doc, _)| **doc != item.doc);
+        let elsewhere = elsewhere.fold(Used::default(), |sum, (_, used)| Used {
+            tokens: sum.tokens + used.tokens,
+            passages: sum.passages + used.passages,
+        });
+        let attempt = |spans: &[Taken]| -> Result<Used, DropReason> {
             let joined = joined(document, spans);
-            let cost: usize =
+            let tokens: usize =
                 joined.iter().map(|group| whole_cost(item.doc, document, group.span)).sum();
-            if cost + cost_elsewhere > room {
+            if tokens + elsewhere.tokens > room {
                 return Err(DropReason::Budget);
             }
             match config.limit {
-                Some(limit) if joined.len() + passages_elsewhere > limit => Err(DropReason::Limit),
-                _ => Ok(cost),
+                Some(limit) if joined.len() + elsewhere.passages > limit => Err(DropReason::Limit),
+                _ => Ok(Used { tokens, passages: joined.len() }),
             }
         };
         match add(item, &before, &attempt) {
@@ -209,7 +207,7 @@ pub fn pack(
                     reason: DropReason::Budget,
                 }));
                 taken.insert(item.doc, added.spans);
-                costs.insert(item.doc, added.cost);
+                used.insert(item.doc, added.used);
             }
             Err(reason) => context.dropped.push(drop(reason)),
         }
@@ -232,10 +230,17 @@ pub fn pack(
     context
 }
 
+/// What the passages of one document use.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    tokens: usize,
+    passages: usize,
+}
+
 /// What came of adding an item.
 struct Added {
     spans: Vec<Taken>,
-    cost: usize,
+    used: Used,
     /// Evidence that did not fit, where the best did.
     left_out: Vec<Span>,
 }
@@ -245,7 +250,7 @@ struct Added {
 fn add(
     item: &Item,
     before: &[Taken],
-    attempt: &dyn Fn(&[Taken]) -> Result<usize, DropReason>,
+    attempt: &dyn Fn(&[Taken]) -> Result<Used, DropReason>,
 ) -> Result<Added, DropReason> {
     let with = |spans: &[Taken], span: Span, kind: ItemKind, rank: usize| {
         let mut spans = spans.to_vec();
@@ -254,7 +259,7 @@ fn add(
     };
     let whole = with(before, item.span, item.kind, item.rank());
     let reason = match attempt(&whole) {
-        Ok(cost) => return Ok(Added { spans: whole, cost, left_out: Vec::new() }),
+        Ok(used) => return Ok(Added { spans: whole, used, left_out: Vec::new() }),
         Err(reason) => reason,
     };
     let mut evidence: Vec<&Evidence> =
@@ -262,12 +267,12 @@ fn add(
     evidence.sort_by_key(|e| e.rank);
     let (best, others) = evidence.split_first().ok_or(reason)?;
     let spans = with(before, best.span, ItemKind::Cropped, best.rank);
-    let cost = attempt(&spans)?;
-    let mut added = Added { spans, cost, left_out: Vec::new() };
+    let used = attempt(&spans)?;
+    let mut added = Added { spans, used, left_out: Vec::new() };
     for other in others {
         let wider = with(&added.spans, other.span, ItemKind::Cropped, other.rank);
         match attempt(&wider) {
-            Ok(cost) => (added.spans, added.cost) = (wider, cost),
+            Ok(used) => (added.spans, added.used) = (wider, used),
             Err(_) => added.left_out.push(other.span),
         }
     }

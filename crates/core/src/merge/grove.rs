@@ -38,10 +38,10 @@ struct Above {
 /// The children of a node that count, and what they are worth.
 #[derive(Debug, Default)]
 pub(super) struct Matched {
-    /// The children and their tokens.
-    children: BTreeMap<u32, usize>,
-    /// The places of the clusters that they stand for.
-    pub(super) voices: BTreeSet<usize>,
+    /// The children and their tokens, each once.
+    children: Vec<(u32, usize)>,
+    /// The places of the clusters that they stand for, each once, in rising order.
+    pub(super) voices: Vec<usize>,
     /// How many of those speak through a leaf below the node.
     pub(super) n_speakers: usize,
 }
@@ -49,7 +49,7 @@ pub(super) struct Matched {
 impl Matched {
     /// Tokens of the children.
     fn tokens(&self) -> usize {
-        self.children.values().sum()
+        self.children.iter().map(|(_, tokens)| tokens).sum()
     }
 }
 
@@ -147,9 +147,13 @@ impl<'a> Grove<'a> {
                 Some(owner) if owner == child => self.node(child).map_or(0, |n| n.tokens),
                 _ => continue,
             };
-            matched.children.insert(touch.child, tokens as usize);
-            if matched.voices.insert(touch.voice) && touch.speaks {
-                matched.n_speakers += 1;
+            if matched.children.iter().all(|&(other, _)| other != touch.child) {
+                matched.children.push((touch.child, tokens as usize));
+            }
+            // A cluster's members follow each other, the one that speaks first.
+            if matched.voices.last() != Some(&touch.voice) {
+                matched.voices.push(touch.voice);
+                matched.n_speakers += usize::from(touch.speaks);
             }
         }
         matched
@@ -180,7 +184,7 @@ impl<'a> Grove<'a> {
     /// The tokens that the matched children overlap together: leaves may overlap each other.
     fn union_tokens(&self, node: NodeRef, matched: &Matched) -> usize {
         let Some(document) = self.document(node) else { return 0 };
-        let nodes = matched.children.keys().filter_map(|&child| document.tree.node(child));
+        let nodes = matched.children.iter().filter_map(|&(child, _)| document.tree.node(child));
         let union: SpanSet = nodes.map(|node| node.span).collect();
         union.spans().iter().map(|&span| document.offsets.tokens.count(span)).sum()
     }
@@ -203,7 +207,7 @@ impl<'a> Grove<'a> {
         }
         let node = self
             .node(share.node)
-            .filter(|node| matched.children.keys().all(|child| node.children.contains(child)));
+            .filter(|node| matched.children.iter().all(|(child, _)| node.children.contains(child)));
         let Some(node) = node else { return Verdict::Blocked(share, BlockedBy::ParentMissing) };
         let tokens = node.tokens as usize;
         let blocked = match () {

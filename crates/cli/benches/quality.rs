@@ -2,8 +2,8 @@
 //!
 //! The sets are folders with `corpus/` (Markdown) and `queries.jsonl`, below the folder that `UMBEL_JUDGED` names, or that of
 //! the shared test data; the samples are always there. Vectors are kept between runs in the file that
-//! `UMBEL_BENCH_VECTORS` names. With `UMBEL_BENCH_RUN` the passages of the defaults go to a file, one line for each budget and
-//! question, as the peers' harness reads them.
+//! `UMBEL_BENCH_VECTORS` names; with `UMBEL_BENCH_INT8` the model computes in bytes. With `UMBEL_BENCH_RUN` the passages of
+//! the defaults go to a file, one line for each budget and question, as the peers' harness reads them.
 
 use super::{block_on, print};
 use std::collections::{BTreeMap, BTreeSet};
@@ -398,7 +398,9 @@ impl Vectors {
     fn open() -> Vectors {
         let model =
             fetch(&ModelSpec::default(), &FetchOptions::from_env().unwrap(), &mut |_| {}).unwrap();
-        let embedder = LocalEmbedder::load(&model, &LocalOptions::default()).unwrap();
+        let int8 = std::env::var_os("UMBEL_BENCH_INT8").is_some();
+        let options = LocalOptions { int8, ..LocalOptions::default() };
+        let embedder = LocalEmbedder::load(&model, &options).unwrap();
         let path = std::env::var_os("UMBEL_BENCH_VECTORS").map(PathBuf::from);
         let bytes = path.as_ref().and_then(|path| fs_err::read(path).ok()).unwrap_or_default();
         let dimension = embedder.describe().dimension;
@@ -415,7 +417,7 @@ impl Vectors {
     }
 
     fn passages(&mut self, texts: &[String]) -> Vec<Vec<f32>> {
-        let keys: Vec<Key> = texts.iter().map(|text| key("p", text)).collect();
+        let keys: Vec<Key> = texts.iter().map(|text| self.key("p", text)).collect();
         let new: BTreeMap<Key, &str> = keys
             .iter()
             .zip(texts)
@@ -429,13 +431,18 @@ impl Vectors {
     }
 
     fn query(&mut self, text: &str) -> Vec<f32> {
-        let key = key("q", text);
+        let key = self.key("q", text);
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
         let made = block_on(self.embedder.embed_query(text)).unwrap();
         self.known.insert(key, made.clone());
         made
+    }
+
+    /// The name of a text in the file: what a leaf id is made by.
+    fn key(&self, what: &str, text: &str) -> Key {
+        LeafId::of(what, &self.embedder.describe().model, text, 0).0
     }
 
     fn save(&self) {
@@ -447,9 +454,4 @@ impl Vectors {
         }
         fs_err::write(path, bytes).unwrap();
     }
-}
-
-/// The name of a text in the file: what a leaf id is made by.
-fn key(what: &str, text: &str) -> Key {
-    LeafId::of(what, "", text, 0).0
 }

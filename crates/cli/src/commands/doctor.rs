@@ -3,11 +3,12 @@
 use super::configuration;
 use crate::args::Args;
 use crate::output::{Output, documents_and_leaves};
-use umbel::config::Config;
+use umbel::config::{Config, EmbedBackend, EmbedSettings, RerankBackend, Settings};
 use umbel::embed::Embedder as _;
 use umbel::embed::local::{LocalEmbedder, LocalOptions};
 use umbel::engine::peek;
 use umbel::model::{FetchOptions, ModelSpec, fetch};
+use umbel::models;
 
 /// What was looked at, and what came of it.
 struct Finding {
@@ -27,8 +28,9 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
     let config = config.unwrap_or_default();
     findings.push(Finding {
         what: "model",
-        state: model(&config.settings().embed.model).map_err(|e| format!("{e:#}")),
+        state: model(&config.settings().embed).await.map_err(|e| format!("{e:#}")),
     });
+    findings.extend(others(config.settings()).await);
     let store = match peek(&args.store).await {
         Ok(info) => Ok(format!(
             "{}, {} to be applied, vectors: {}",
@@ -66,12 +68,45 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
     Ok(u8::from(broken))
 }
 
-/// The configured model, from the cache or a folder only: a doctor fetches nothing.
-fn model(name: &str) -> anyhow::Result<String> {
-    let spec = ModelSpec::parse(name)?;
+/// The reranker and the generator, where there are any. A reranker behind HTTP is asked who it is; nothing else is asked or
+/// fetched.
+async fn others(settings: &Settings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let rerank = &settings.rerank;
+    if rerank.backend == RerankBackend::Local {
+        findings.push(Finding { what: "reranker", state: Ok(format!("{}, local", rerank.model)) });
+    } else if rerank.backend != RerankBackend::None {
+        let found = models::reranker(rerank, &mut |_| {}).await;
+        let state = found.map(|found| {
+            let model = found.map(|found| found.describe().model.clone()).unwrap_or_default();
+            format!("{model} at {}", rerank.url)
+        });
+        findings.push(Finding {
+            what: "reranker",
+            state: state.map_err(|error| format!("{:#}", anyhow::Error::from(error))),
+        });
+    }
+    let generate = &settings.generate;
+    if !generate.url.is_empty() {
+        let state = models::generator(generate)
+            .map(|_| format!("{} at {}, not asked", generate.model, generate.url))
+            .map_err(|error| format!("{:#}", anyhow::Error::from(error)));
+        findings.push(Finding { what: "generator", state });
+    }
+    findings
+}
+
+/// The configured model: from the cache or a folder only, as a doctor fetches nothing, or behind HTTP.
+async fn model(settings: &EmbedSettings) -> anyhow::Result<String> {
+    if settings.backend != EmbedBackend::Local {
+        let embedder = models::embedder(settings, &mut |_| {}).await?;
+        return Ok(format!("{} at {}", embedder.describe().model, settings.url));
+    }
+    let spec = ModelSpec::parse(&settings.model)?;
     let mut options = FetchOptions::from_env()?;
     options.offline = true;
     let folder = fetch(&spec, &options, &mut |_| {})?;
-    let embedder = LocalEmbedder::load(&folder, &LocalOptions::default())?;
+    let options = LocalOptions { int8: settings.int8, ..LocalOptions::default() };
+    let embedder = LocalEmbedder::load(&folder, &options)?;
     Ok(format!("{} in {}", embedder.describe().model, folder.display()))
 }

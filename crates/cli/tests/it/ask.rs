@@ -253,6 +253,8 @@ fn an_embedder_behind_http_fills_a_store_that_no_other_model_may_use() {
     let index = [&["index", "docs", "--json"], &remote[..]].concat();
     let report = place.run(&index).succeeds().json();
     assert_eq!(number(&report, "/embedded"), 2);
+    let doctor = place.run(&[&["doctor"], &remote[..]].concat()).stdout();
+    assert!(doctor.contains(&server.url), "{doctor}");
     let search = [&["search", "refund", "--json"], &remote[..]].concat();
     let found = place.run(&search).succeeds().json();
     assert!(found["context"]["passages"][0]["scores"]["dense"].is_number(), "{found}");

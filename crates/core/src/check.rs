@@ -245,22 +245,8 @@ mod tests {
     use super::*;
     use crate::leaf::{LeafConfig, Source, build};
     use crate::measure::{Ruler, measure};
-    use crate::offsets::TokenCounter;
     use crate::outline::{Format, parse};
-
-    /// A token is a byte.
-    struct Bytes;
-    impl TokenCounter for Bytes {
-        fn name(&self) -> &'static str {
-            "bytes"
-        }
-        fn count(&self, text: &str) -> usize {
-            text.len()
-        }
-        fn starts(&self, text: &str) -> Vec<u32> {
-            (0..text.len() as u32).collect()
-        }
-    }
+    use crate::testing::Bytes;
 
     /// Builds a document, spoils it, and returns what is found, in words.
     fn spoiled(spoil: impl Fn(&mut Document)) -> String {

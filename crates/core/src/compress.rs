@@ -56,23 +56,10 @@ pub fn select(document: &Document, span: Span, scores: &[f32], keep: f64) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offsets::{Offsets, TokenCounter, TokenOffsets};
+    use crate::offsets::{Offsets, TokenOffsets};
     use crate::span::slice;
+    use crate::testing::Bytes;
     use crate::tree::Tree;
-
-    /// Each byte is a token.
-    struct Bytes;
-    impl TokenCounter for Bytes {
-        fn name(&self) -> &'static str {
-            "bytes"
-        }
-        fn count(&self, text: &str) -> usize {
-            text.len()
-        }
-        fn starts(&self, text: &str) -> Vec<u32> {
-            (0..text.len() as u32).collect()
-        }
-    }
 
     /// A document whose sentences end with a full stop.
     fn document(text: &str) -> Document {

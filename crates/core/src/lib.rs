@@ -5,6 +5,8 @@
 pub mod span;
 pub mod id;
 pub mod offsets;
+#[cfg(test)]
+mod testing;
 pub mod tree;
 pub mod outline;
 pub mod measure;

@@ -329,23 +329,10 @@ mod tests {
     use super::*;
     use crate::document::Document;
     use crate::hit::{Ancestor, Hit, LeafRecord};
-    use crate::offsets::{Offsets, TokenCounter, TokenOffsets};
+    use crate::offsets::{Offsets, TokenOffsets};
+    use crate::testing::Bytes;
     use crate::tree::{Leaf, Node, Tree};
     use proptest::prelude::*;
-
-    /// Each byte is a token.
-    struct Bytes;
-    impl TokenCounter for Bytes {
-        fn name(&self) -> &'static str {
-            "bytes"
-        }
-        fn count(&self, text: &str) -> usize {
-            text.len()
-        }
-        fn starts(&self, text: &str) -> Vec<u32> {
-            (0..text.len() as u32).collect()
-        }
-    }
 
     /// A document of nested nodes, as `a(b(c d) e)`: each leaf has ten tokens and ten bytes.
     fn nested(text: &str) -> (Document, Vec<char>) {

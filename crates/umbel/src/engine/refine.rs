@@ -118,10 +118,11 @@ impl Engine {
         request: &SearchRequest,
         context: &mut Context,
         documents: &Documents,
-    ) -> Result<Option<(usize, usize)>, EngineError> {
+        warnings: &mut Vec<String>,
+    ) -> Option<(usize, usize)> {
         let keep = request.config.settings().search.keep;
         if keep >= 1.0 {
-            return Ok(None);
+            return None;
         }
         let before = context.tokens;
         for passage in &mut context.passages {
@@ -131,11 +132,16 @@ impl Engine {
                 .into_iter()
                 .map(|sentence| slice(&document.text, sentence))
                 .collect();
-            let scores = self.nearness(&request.query, &texts).await?;
-            passage.keep(select(document, passage.span, &scores, keep), document);
+            match self.nearness(&request.query, &texts).await {
+                Ok(scores) => passage.keep(select(document, passage.span, &scores, keep), document),
+                Err(error) => {
+                    warnings.push(format!("not all is compressed: {}", with_causes(&error)));
+                    break;
+                }
+            }
         }
         context.tokens = context.passages.iter().map(|passage| passage.tokens).sum();
-        Ok(Some((before, context.tokens)))
+        Some((before, context.tokens))
     }
 
     /// How near texts are to a question: the cosine of their vectors, or by the words they share where there are none.
@@ -147,7 +153,9 @@ impl Engine {
                 .iter()
                 .map(|text| {
                     let mut end = text.len();
-                    while embedder.count_tokens(text.get(..end).unwrap_or_default()) > limit {
+                    while end > 0
+                        && embedder.count_tokens(text.get(..end).unwrap_or_default()) > limit
+                    {
                         end = text.floor_char_boundary(end / 2);
                     }
                     text.get(..end).unwrap_or_default()

@@ -72,11 +72,13 @@ impl Engine {
         if self.rerank_passages(request, &mut context, &documents, &mut warnings).await {
             clock.lap("rerank");
         }
-        let compressed = self.compress(request, &mut context, &documents).await?;
+        let compressed = self.compress(request, &mut context, &documents, &mut warnings).await;
         if compressed.is_some() {
             clock.lap("compress");
         }
-        let merges = config.merge.enabled && trace.counts.children_retrieved > 0;
+        // Documents of one leaf have nothing to merge, which is no fault of the rule.
+        let has_parents = list.voices.iter().any(|voice| !voice.hit.record.ancestors.is_empty());
+        let merges = config.merge.enabled && has_parents;
         if merges && trace.merge.fires.is_empty() && !trace.merge.could_fire {
             warnings.push(
                 "merging could not fire: no node above these leaves can meet the rule".to_owned(),

@@ -670,5 +670,8 @@ fn finish(finish: &Finish) -> Word {
 /// An error with what caused it.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let mut words: Vec<String> = causes.map(ToString::to_string).collect();
+    // An error that only passes on another says the same.
+    words.dedup();
+    words.join(": ")
 }

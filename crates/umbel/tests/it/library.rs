@@ -3,7 +3,9 @@
 use futures_lite::future::block_on;
 use std::ops::ControlFlow::Continue;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use umbel::config::Config;
+use umbel::embed::{EmbedError, Embedder, EmbedderInfo};
 use umbel::engine::Engine;
 use umbel::engine::answer::{AskRequest, SearchRequest};
 use umbel::engine::ingest::IngestRequest;
@@ -110,6 +112,55 @@ fn compression_keeps_offsets_and_says_what_it_removed() {
             .collect();
         assert!(pieces.is_empty() || passage.rendered.ends_with(&pieces.join(" […] ")));
     }
+}
+
+/// Embeds everything in one direction, until it breaks.
+struct Breaks(EmbedderInfo, AtomicBool);
+
+#[async_trait::async_trait]
+impl Embedder for Breaks {
+    fn describe(&self) -> &EmbedderInfo {
+        &self.0
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        text.split_whitespace().count()
+    }
+
+    async fn embed_passages(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(EmbedError::Run { source: "the model is gone".into() });
+        }
+        Ok(texts.iter().map(|_| vec![1.0, 0.0]).collect())
+    }
+
+    async fn embed_query(&self, _: &str) -> Result<Vec<f32>, EmbedError> {
+        Ok(vec![1.0, 0.0])
+    }
+}
+
+#[test]
+fn a_model_that_breaks_in_compression_costs_the_compression() {
+    let dir = tempfile::tempdir().unwrap();
+    fs_err::write(dir.path().join("a.md"), "# Pumps\n\nThey run. They rest.\n").unwrap();
+    let info = EmbedderInfo { model: "breaks".to_owned(), dimension: 2, max_tokens: 100 };
+    let embedder = Arc::new(Breaks(info, AtomicBool::new(false)));
+    let answer = block_on(async {
+        let store = dir.path().join("store");
+        let model = Some(Arc::clone(&embedder) as Arc<dyn Embedder>);
+        let go_on = |_| Continue(());
+        let engine = Engine::open(&store, Config::default(), model, &go_on).await.unwrap();
+        let request = IngestRequest { path: dir.path().join("a.md"), ..Default::default() };
+        engine.ingest(&[request], &go_on).await.unwrap();
+        embedder.1.store(true, Ordering::Relaxed);
+        engine.search(&SearchRequest::new("rest", config(&["search.keep=0.5"]))).await.unwrap()
+    });
+    assert!(answer.context.passages[0].kept.is_empty());
+    let warned = answer
+        .warnings
+        .iter()
+        .any(|w| w.contains("not all is compressed: embedding failed: the model is gone"));
+    assert!(warned, "{:?}", answer.warnings);
 }
 
 #[test]

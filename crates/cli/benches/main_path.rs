@@ -155,7 +155,7 @@ fn assembly() {
         })
         .collect();
     let by_budget =
-        MergeConfig { rule: Rule::Budget { base: 1.0 / 3.0 }, ..MergeConfig::default() };
+        MergeConfig { rule: Rule::Budget { base: 0.25, flat_base: 0.5 }, ..MergeConfig::default() };
     let ways = [
         ("merge, expand none", MergeConfig::default(), Expansion::None),
         ("merge by budget, expand none", by_budget, Expansion::None),

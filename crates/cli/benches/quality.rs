@@ -2,18 +2,20 @@
 //!
 //! The sets are folders with `corpus/` (Markdown) and `queries.jsonl`, below the folder that `UMBEL_JUDGED` names, or that of
 //! the shared test data; the samples are always there. Vectors are kept between runs in the file that
-//! `UMBEL_BENCH_VECTORS` names; with `UMBEL_BENCH_INT8` the model computes in bytes. With `UMBEL_BENCH_RUN` the passages of
-//! the defaults go to a file, one line for each budget and question, as the peers' harness reads them.
+//! `UMBEL_BENCH_VECTORS` names; with `UMBEL_BENCH_INT8` the model computes in bytes. `UMBEL_BENCH_SETTINGS` compares settings
+//! of your own instead: rows with `;` between them, the settings of a row with `,`. With `UMBEL_BENCH_RUN` the passages of the
+//! defaults go to a file, one line for each budget and question, as the peers' harness reads them.
 
 use super::{block_on, print};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use umbel::config::Config;
 use umbel::core::document::{Document, Library};
-use umbel::core::hit::{self, Fusion, RankedList, fuse};
+use umbel::core::hit::{self, RankedList, fuse};
 use umbel::core::id::{DocId, LeafId};
 use umbel::core::leaf::{EmbedLimit, embedded_text};
 use umbel::core::outline::Format;
+use umbel::core::support::support;
 use umbel::core::trace::{Trace, assemble};
 use umbel::embed::Embedder;
 use umbel::embed::local::{LocalEmbedder, LocalOptions};
@@ -66,45 +68,80 @@ struct Score {
 pub(crate) fn quality() {
     let sources = sources();
     let mut vectors = Vectors::open();
-    print("## Fusion: recall / full evidence, %, nothing merged");
     let sets: Vec<Set<'_>> = sources.iter().map(|s| cut(s, TARGET, &mut vectors)).collect();
-    for (name, fusion, weight) in fusions() {
-        line(&name, &sets, &configured(&["merge.enabled=false"]), fusion, weight);
+    if let Ok(rows) = std::env::var("UMBEL_BENCH_SETTINGS") {
+        for row in rows.split(';') {
+            line(row, &sets, &configured(&row.split(',').collect::<Vec<_>>()));
+        }
+        return;
     }
-    let default = Config::default();
-    let (fusion, weight) = (default.fusion(), default.settings().search.lexical_weight);
-    print("\n## How far lists are read, at the default fusion");
-    for (name, settings) in depths() {
-        line(&name, &sets, &configured(&settings), fusion, weight);
+    let parts = [
+        ("Fusion: recall / full evidence, %, nothing raised or merged", fusions()),
+        ("Support, at the other defaults", supports()),
+        ("How far lists are read, at the other defaults", depths()),
+        ("Rules, at the other defaults", rules()),
+    ];
+    for (title, ways) in parts {
+        print(&format!("\n## {title}"));
+        for (name, settings) in ways {
+            line(&name, &sets, &configured(&settings));
+        }
     }
-    print("\n## Rules, at the default fusion and depth");
-    for (name, settings) in rules() {
-        line(&name, &sets, &configured(&settings), fusion, weight);
-    }
-    print("\n## Leaf target, at the defaults");
+    print("\n## Leaf target, at the other defaults");
     for target in [128, 160, 224, 256] {
         let sets: Vec<Set<'_>> = sources.iter().map(|s| cut(s, target, &mut vectors)).collect();
-        line(&format!("{target}"), &sets, &default, fusion, weight);
+        line(&format!("{target}"), &sets, &Config::default());
     }
     if let Some(path) = std::env::var_os("UMBEL_BENCH_RUN") {
-        write_run(&PathBuf::from(path), &sets, &default);
+        write_run(&PathBuf::from(path), &sets, &Config::default());
     }
 }
 
-/// Ways to fuse: a name, the formula, and the weight of the lexical leg.
-fn fusions() -> Vec<(String, Fusion, f32)> {
-    let mut ways = vec![("dense only".to_owned(), Fusion::Convex, 0.0)];
-    for weight in [0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0] {
-        ways.push((format!("convex {weight}"), Fusion::Convex, weight));
-    }
-    for weight in [0.25, 0.5] {
-        ways.push((format!("RRF {weight}"), Fusion::Reciprocal { k: 60.0 }, weight));
-    }
-    ways
+/// A way to answer: a name, and the settings that make it.
+type Way = (String, Vec<String>);
+
+/// Ways to fuse.
+fn fusions() -> Vec<Way> {
+    let plain = ["merge.enabled=false", "search.section_support=0", "search.document_support=0"];
+    let way = |fusion: &str, weight: f32| {
+        let sets = [format!("search.fusion={fusion}"), format!("search.lexical_weight={weight}")];
+        let settings = plain.iter().map(|&set| set.to_owned()).chain(sets).collect();
+        (format!("{fusion}, lexical {weight}"), settings)
+    };
+    let convex =
+        [0.0, 0.25, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 1.0].map(|weight| way("convex", weight));
+    convex.into_iter().chain([0.25, 0.5].map(|weight| way("rrf", weight))).collect()
 }
 
-/// How far lists are read: a name, and the settings.
-fn depths() -> Vec<(String, Vec<String>)> {
+/// How much leaves raise each other.
+fn supports() -> Vec<Way> {
+    let shares = [
+        (0.0, 0.0),
+        (0.0, 0.1),
+        (0.0, 0.2),
+        (0.2, 0.0),
+        (0.2, 0.1),
+        (0.2, 0.2),
+        (0.3, 0.0),
+        (0.3, 0.1),
+        (0.3, 0.2),
+        (0.3, 0.3),
+        (0.4, 0.2),
+    ];
+    shares
+        .iter()
+        .map(|(section, document)| {
+            let sets = [
+                format!("search.section_support={section}"),
+                format!("search.document_support={document}"),
+            ];
+            (format!("section {section}, document {document}"), sets.to_vec())
+        })
+        .collect()
+}
+
+/// How far lists are read.
+fn depths() -> Vec<Way> {
     let mut ways = Vec::new();
     for fusion_depth in [50, 100, 200] {
         for depth in [30, 60, 100] {
@@ -120,9 +157,9 @@ fn depths() -> Vec<(String, Vec<String>)> {
     ways
 }
 
-/// Ways to deliver: a name, and the settings that make it.
-fn rules() -> Vec<(String, Vec<String>)> {
-    let mut ways: Vec<(String, Vec<String>)> = Vec::new();
+/// Ways to deliver.
+fn rules() -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     let mut add = |name: &str, sets: &[&str]| {
         ways.push((name.to_owned(), sets.iter().map(|&set| set.to_owned()).collect()));
     };
@@ -139,11 +176,14 @@ fn rules() -> Vec<(String, Vec<String>)> {
             &["merge.rule=ratio", "merge.ratio_by=tokens", "search.expand=none", &ratio_set],
         );
     }
-    for base in ["0.2", "0.25", "0.3333", "0.45"] {
-        let base_set = format!("merge.base={base}");
+    for (base, flat) in
+        [("0.2", "0.4"), ("0.25", "0.25"), ("0.25", "0.5"), ("0.25", "0.7"), ("0.3333", "0.6667")]
+    {
+        let (base_set, flat_set) =
+            (format!("merge.base={base}"), format!("merge.flat_base={flat}"));
         add(
-            &format!("merge, budget {base}"),
-            &["merge.rule=budget", "search.expand=none", &base_set],
+            &format!("merge, budget {base}, flat {flat}"),
+            &["merge.rule=budget", "search.expand=none", &base_set, &flat_set],
         );
     }
     for expand in ["parent", "siblings:1", "sentences:3", "tokens:100", "auto"] {
@@ -165,11 +205,10 @@ fn configured<S: AsRef<str>>(sets: &[S]) -> Config {
 }
 
 /// One row: every set at every budget, and the mean over the sets.
-fn line(name: &str, sets: &[Set<'_>], config: &Config, fusion: Fusion, weight: f32) {
+fn line(name: &str, sets: &[Set<'_>], config: &Config) {
     let mut means = [(0.0, 0.0); BUDGETS.len()];
     for set in sets {
-        let scores: Vec<Score> =
-            BUDGETS.iter().map(|&budget| score(set, config, budget, fusion, weight)).collect();
+        let scores: Vec<Score> = BUDGETS.iter().map(|&budget| score(set, config, budget)).collect();
         for (mean, score) in means.iter_mut().zip(&scores) {
             mean.0 += percent(&score.recall) / sets.len() as f64;
             mean.1 += 100.0 * score.full as f64 / score.recall.len() as f64 / sets.len() as f64;
@@ -209,10 +248,10 @@ fn half_width(values: &[f64]) -> f64 {
     196.0 * (variance / n).sqrt()
 }
 
-fn score(set: &Set<'_>, config: &Config, budget: usize, fusion: Fusion, weight: f32) -> Score {
+fn score(set: &Set<'_>, config: &Config, budget: usize) -> Score {
     let mut score = Score::default();
     for (judgment, found) in set.source.judgments.iter().zip(&set.lists) {
-        let (delivered, tokens, trace) = deliver(set, found, config, budget, fusion, weight);
+        let (delivered, tokens, trace) = deliver(set, found, config, budget);
         let places: Vec<Place<'_>> = delivered
             .iter()
             .map(|&(doc, span)| Place { doc: &set.source.pages[doc].0, span })
@@ -234,10 +273,9 @@ fn deliver(
     found: &Found,
     config: &Config,
     budget: usize,
-    fusion: Fusion,
-    weight: f32,
 ) -> (Delivered, usize, Trace) {
     let settings = config.settings();
+    let weight = settings.search.lexical_weight;
     let lists: Vec<RankedList> = [(&found.dense, 1.0 - weight), (&found.lexical, weight)]
         .into_iter()
         .filter(|&(_, weight)| weight > 0.0)
@@ -246,7 +284,8 @@ fn deliver(
             RankedList { leg: list.leg, weight, leaves }
         })
         .collect();
-    let mut hits = fuse(&lists, fusion);
+    let mut hits = fuse(&lists, config.fusion());
+    support(&mut hits, config.support());
     hits.truncate(settings.search.k_prime);
     let library: Library<'_> =
         set.documents.iter().enumerate().map(|(at, d)| (DocId(at as u64), d)).collect();
@@ -258,13 +297,11 @@ fn deliver(
 }
 
 fn write_run(path: &Path, sets: &[Set<'_>], config: &Config) {
-    let weight = config.settings().search.lexical_weight;
     let mut lines: Vec<String> = Vec::new();
     for set in sets {
         for (judgment, found) in set.source.judgments.iter().zip(&set.lists) {
             for budget in BUDGETS {
-                let (delivered, _, trace) =
-                    deliver(set, found, config, budget, config.fusion(), weight);
+                let (delivered, _, trace) = deliver(set, found, config, budget);
                 let passages: Vec<serde_json::Value> = delivered
                     .iter()
                     .map(|&(doc, span)| {

@@ -113,10 +113,11 @@ fn scores(scores: Scores) -> String {
         None => format!("{name} –"),
     };
     format!(
-        "{}, {}, fused {:.3}",
+        "{}, {}, fused {:.3}, support {:.3}",
         leg("dense", scores.dense),
         leg("lexical", scores.lexical),
-        scores.fused
+        scores.fused,
+        scores.support
     )
 }
 

@@ -45,14 +45,16 @@ pub struct Scores {
     pub lexical: Option<f32>,
     /// What fusion made of both.
     pub fused: f32,
+    /// What the best others of its section and document add to that, 0 and up.
+    pub support: f32,
     /// What a reranker gave it, if one ran.
     pub rerank: Option<f32>,
 }
 
 impl Scores {
-    /// What the list is ordered by: the reranker's score if there is one, else the fused one.
+    /// What the list is ordered by: the reranker's score if there is one, else the fused one with its support.
     pub fn final_score(&self) -> f32 {
-        self.rerank.unwrap_or(self.fused)
+        self.rerank.unwrap_or(self.fused + self.support)
     }
 }
 

@@ -15,6 +15,7 @@ pub mod leaf;
 pub mod document;
 pub mod check;
 pub mod hit;
+pub mod support;
 pub mod collapse;
 pub mod merge;
 pub mod expand;

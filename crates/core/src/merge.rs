@@ -43,13 +43,16 @@ pub enum Rule {
         /// What it is a share of.
         by: RatioBy,
     },
-    /// A share of the node's tokens that grows as the budget fills, from `base` to `2 × base`; decided in rank order, and only
+    /// A share of the node's tokens that grows as the budget fills, from a base to twice that; decided in rank order, and only
     /// for nodes that still fit.
     ///
-    /// Source: Lu et al., HiChunk, arXiv 2509.11552, 2025, whose `base` is 1/3.
+    /// Source: Lu et al., HiChunk, arXiv 2509.11552, 2025, whose base is 1/3 everywhere. That of flat text is ours: what stands
+    /// under one heading is about one thing, what stands under none is held together by its place alone.
     Budget {
-        /// The share while nothing is used: 0 to 1.
+        /// The share while nothing is used, for a section and what lies in one: 0 to 1.
         base: f64,
+        /// The same for the whole document, and for parts of a text without sections.
+        flat_base: f64,
     },
 }
 
@@ -265,7 +268,8 @@ pub fn merge(
             Rule::Ratio { ratio, by } => {
                 ratio::decide(&mut grove, config, ratio, by, budget_tokens, &mut record);
             }
-            Rule::Budget { base } => {
+            Rule::Budget { base, flat_base } => {
+                let base = |is_flat: bool| if is_flat { flat_base } else { base };
                 budget::decide(&mut grove, config, base, budget_tokens, &mut record);
             }
         }
@@ -523,7 +527,7 @@ mod tests {
 
     #[test]
     fn the_budget_rule_asks_for_more_as_the_budget_fills() {
-        let third = with_rule(Rule::Budget { base: 1.0 / 3.0 });
+        let third = with_rule(Rule::Budget { base: 1.0 / 3.0, flat_base: 1.0 / 3.0 });
         // Two of five leaves are 20 of 50 tokens: enough while little is used, not at the end.
         let page = "r(a(b c d e f) g(h i j k l) m n o p)";
         assert_eq!(run(page, "bc", &third, 1000).1, "a");
@@ -533,8 +537,21 @@ mod tests {
     }
 
     #[test]
+    fn the_budget_rule_asks_for_more_where_no_section_holds_the_text() {
+        let check = |flat_base: f64, page: &str, found: &str, expected: &str| {
+            let rule = with_rule(Rule::Budget { base: 0.25, flat_base });
+            assert_eq!(run(page, found, &rule, 1000).1, expected, "{page} at {flat_base}");
+        };
+        // Two of four leaves: a share of one half, when a fiftieth of the budget is used.
+        for (flat_base, root) in [(0.25, "r"), (0.45, "r"), (0.5, "r?"), (0.75, "r?")] {
+            check(flat_base, "r(a b c d)", "ab", root);
+            check(flat_base, "r(a(b c d e) f g)", "bc", "a");
+        }
+    }
+
+    #[test]
     fn the_budget_rule_merges_only_what_still_fits() {
-        let third = with_rule(Rule::Budget { base: 1.0 / 3.0 });
+        let third = with_rule(Rule::Budget { base: 1.0 / 3.0, flat_base: 1.0 / 3.0 });
         let page = "r(a(b c d) g(h i j) m n o p)";
         assert_eq!(run(page, "bchi", &third, 60).1, "a g r?");
         assert_eq!(run(page, "bchi", &third, 55).1, "a g!Budget");
@@ -542,7 +559,7 @@ mod tests {
 
     #[test]
     fn the_budget_rule_goes_up_and_takes_in_what_comes_later() {
-        let third = with_rule(Rule::Budget { base: 1.0 / 3.0 });
+        let third = with_rule(Rule::Budget { base: 1.0 / 3.0, flat_base: 1.0 / 3.0 });
         let page = "r(a(b(c d) e(f g)) h(i j k) l m n o p q)";
         // `b` fires at the second leaf; `a` has one matched child until `e` fires.
         assert_eq!(run(page, "cdfg", &third, 1000), ("a".to_owned(), "b<a e<a a".to_owned()));

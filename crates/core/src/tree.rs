@@ -98,6 +98,14 @@ impl Tree {
         self.nodes.get(node as usize)
     }
 
+    /// Whether a node neither is a section nor lies in one: the whole document, or a part of a text without sections.
+    pub fn is_flat(&self, node: &Node) -> bool {
+        let above = |at: u32| self.node(at).and_then(|node| node.parent);
+        let mut ancestors = std::iter::successors(node.parent, |&at| above(at));
+        let is_section = |at: u32| self.node(at).is_some_and(|n| n.kind == NodeKind::Section);
+        node.kind != NodeKind::Section && !ancestors.any(is_section)
+    }
+
     /// The texts of a path's headings, outermost first.
     pub fn heading_texts(&self, path: &[u32]) -> Vec<String> {
         path.iter()

@@ -14,6 +14,7 @@ use umbel_core::hit::Fusion;
 use umbel_core::leaf::{LeafConfig, LeafConfigError};
 use umbel_core::merge::{MergeConfig, RatioBy, Rule};
 use umbel_core::pack::{Order, PackConfig};
+use umbel_core::support::SupportConfig;
 use umbel_core::trace::AssembleConfig;
 
 /// What a user writes: every key may be left out, an unknown one is refused.
@@ -167,6 +168,10 @@ pub struct SearchSettings {
     pub lexical_weight: f32,
     /// What reciprocal ranks are damped by: `1 / (rrf_k + rank)`.
     pub rrf_k: f32,
+    /// What share of the best other score in its section a leaf is raised by, 0 to 1.
+    pub section_support: f32,
+    /// What share of the best other score in its document a leaf is raised by, 0 to 1.
+    pub document_support: f32,
     /// Leaves that each leg is read to.
     pub fusion_depth: usize,
     /// Leaves that are kept of the fused list.
@@ -233,8 +238,10 @@ impl Default for SearchSettings {
         SearchSettings {
             budget: 2000,
             fusion: FusionKind::Convex,
-            lexical_weight: 0.5,
+            lexical_weight: 0.55,
             rrf_k: 60.0,
+            section_support: 0.3,
+            document_support: 0.2,
             fusion_depth: 100,
             k_prime: 60,
             depth: 60,
@@ -261,9 +268,11 @@ pub struct MergeSettings {
     pub ratio: f64,
     /// `rule = "ratio"`: what the share is counted in.
     pub ratio_by: RatioKind,
-    /// `rule = "budget"`: the share of a node's tokens that must have been retrieved while nothing is used; twice that when the
-    /// budget is full.
+    /// `rule = "budget"`: the share of a section's tokens that must have been retrieved while nothing is used; twice that when
+    /// the budget is full.
     pub base: f64,
+    /// `rule = "budget"`: the same for whole documents, and for parts of a text without sections.
+    pub flat_base: f64,
     /// Larger nodes are not merged.
     pub max_merge_tokens: usize,
     /// Whether a whole document may be merged.
@@ -301,6 +310,7 @@ impl Default for MergeSettings {
             ratio: 0.5,
             ratio_by: RatioKind::Children,
             base: 0.25,
+            flat_base: 0.5,
             max_merge_tokens,
             merge_root,
         }
@@ -366,19 +376,20 @@ impl Config {
         for (key, got, wanted, words) in limits {
             range(wanted.contains(&got), key, got.to_string(), words)?;
         }
-        let unit = 0.0..=1.0;
-        range(
-            unit.contains(&search.lexical_weight),
-            "search.lexical_weight",
-            search.lexical_weight.to_string(),
-            "0 to 1",
-        )?;
-        range(
-            (0.0..=1.0).contains(&merge.ratio),
-            "merge.ratio",
-            merge.ratio.to_string(),
-            "0 to 1",
-        )?;
+        for (key, share) in [
+            ("search.lexical_weight", search.lexical_weight),
+            ("search.section_support", search.section_support),
+            ("search.document_support", search.document_support),
+        ] {
+            range((0.0..=1.0).contains(&share), key, share.to_string(), "0 to 1")?;
+        }
+        for (key, share) in [
+            ("merge.ratio", merge.ratio),
+            ("merge.base", merge.base),
+            ("merge.flat_base", merge.flat_base),
+        ] {
+            range((0.0..=1.0).contains(&share), key, share.to_string(), "0 to 1")?;
+        }
         let keep_days = settings.log.keep_days;
         range(
             (1..=36_500).contains(&keep_days),
@@ -387,7 +398,6 @@ impl Config {
             "1 to 36500",
         )?;
         range(search.budget > 0, "search.budget", search.budget.to_string(), "at least 1")?;
-        range((0.0..=1.0).contains(&merge.base), "merge.base", merge.base.to_string(), "0 to 1")?;
         range(
             search.reserve < search.budget,
             "search.reserve",
@@ -457,7 +467,9 @@ impl Config {
             enabled: settings.enabled,
             rule: match settings.rule {
                 RuleKind::Ratio => Rule::Ratio { ratio: settings.ratio, by },
-                RuleKind::Budget => Rule::Budget { base: settings.base },
+                RuleKind::Budget => {
+                    Rule::Budget { base: settings.base, flat_base: settings.flat_base }
+                }
             },
             min_siblings: settings.min_siblings,
             max_merge_tokens: settings.max_merge_tokens,
@@ -471,6 +483,12 @@ impl Config {
             FusionKind::Convex => Fusion::Convex,
             FusionKind::Rrf => Fusion::Reciprocal { k: self.settings.search.rrf_k },
         }
+    }
+
+    /// How much leaves of a section or document raise each other.
+    pub fn support(&self) -> SupportConfig {
+        let search = &self.settings.search;
+        SupportConfig { section: search.section_support, document: search.document_support }
     }
 
     /// How passages are packed, `limit` of them at the most.

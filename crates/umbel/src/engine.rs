@@ -183,6 +183,12 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
         catalog.describe().await?.settings.get("dimension").and_then(|d| d.parse().ok());
     let index = match EdgeIndex::open(&layout.index(), &EdgeOptions { dimension }) {
         Err(IndexError::Dimension { .. }) => return Ok(Some(IndexCheck::default())),
+        // A crash can leave one that does not open: it holds nothing, and is made anew on the next opening.
+        Err(IndexError::Corrupt { .. }) => {
+            let entries = catalog.list().await?;
+            let missing = entries.iter().filter(|e| e.indexed).map(|e| e.leaves).sum();
+            return Ok(Some(IndexCheck { missing, unknown: 0 }));
+        }
         other => other?,
     };
     let (mut found, mut missing) = (0, 0);

@@ -38,8 +38,8 @@ pub struct LocalOptions {
     ///
     /// It wants a `model.safetensors`. The model's name then ends in `+int8`, so that vectors of the two never mix.
     ///
-    /// Source: measured with the default model at 125 tokens a text on two busy cores with VNNI: three quarters of the CPU
-    /// time per passage, half of the time per query; cosines to the full vectors of ten texts are 0.986 to 0.995.
+    /// Source: measured with the default model at 125 tokens a text on two cores with VNNI: three fifths of the CPU time per
+    /// passage, three quarters of the time per query; cosines to the full vectors of ten texts are 0.986 to 0.995.
     pub int8: bool,
 }
 

@@ -7,11 +7,12 @@
 use super::grove::Grove;
 use super::{MergeConfig, NodeRef, RatioBy, Record, Verdict};
 
-/// Looks at the leaves in rank order until the budget is used, and judges the nodes above each.
+/// Looks at the leaves in rank order until the budget is used, and judges the nodes above each. `base` is the share that a
+/// node must have while nothing is used, by whether it lies in no section.
 pub(super) fn decide(
     grove: &mut Grove<'_>,
     config: &MergeConfig,
-    base: f64,
+    base: impl Fn(bool) -> f64,
     budget_tokens: usize,
     record: &mut Record,
 ) {
@@ -30,6 +31,7 @@ pub(super) fn decide(
                 let eligible = |at: usize| at <= rank;
                 let matched = grove.matched(node, eligible);
                 let share = grove.share(node, &matched, RatioBy::Tokens);
+                let base = base(grove.is_flat(node));
                 let wanted = base * (1.0 + used as f64 / budget_tokens as f64);
                 let others = used.saturating_sub(grove.replaced_tokens(node, eligible));
                 let room = budget_tokens.saturating_sub(others);

@@ -124,6 +124,12 @@ impl<'a> Grove<'a> {
         self.document(node)?.tree.node(node.node)
     }
 
+    /// Whether a node lies in no section.
+    pub(super) fn is_flat(&self, node: NodeRef) -> bool {
+        let tree = self.document(node).map(|document| &document.tree);
+        tree.is_some_and(|tree| tree.node(node.node).is_some_and(|node| tree.is_flat(node)))
+    }
+
     /// The bytes of a node.
     pub(super) fn span(&self, node: NodeRef) -> Option<crate::span::Span> {
         self.node(node).map(|node| node.span)

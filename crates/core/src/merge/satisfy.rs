@@ -31,7 +31,8 @@ impl MergeConfig {
                 return need(node.children.len(), self.min_siblings, ratio);
             }
             Rule::Ratio { ratio, by: RatioBy::Tokens } => ratio,
-            Rule::Budget { base } => base,
+            Rule::Budget { flat_base, .. } if tree.is_flat(node) => flat_base,
+            Rule::Budget { base, .. } => base,
         };
         let mut tokens: Vec<f64> = node
             .children

@@ -2,8 +2,8 @@
 //!
 //! Invariant: what a text becomes depends on the text alone: padding is masked, and rows come back in the order given.
 //!
-//! Passages wait in one queue that a thread per two cores empties; queries have a thread of their own whose runtime uses
-//! all cores, so a search does not wait for indexing. Neither blocks the caller's executor.
+//! Passages wait in one queue that a thread per core empties; queries have a thread of their own whose runtime uses all
+//! cores, so a search does not wait for indexing. Neither blocks the caller's executor.
 
 mod pooling;
 mod settings;

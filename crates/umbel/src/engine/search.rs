@@ -1,6 +1,6 @@
 //! A question → the spans worth reading within a token budget, and the reason for each.
 //!
-//! Invariant: retrieve, collapse, merge, expand, pack, in this order; the last four are the pure core.
+//! Invariant: retrieve, support, collapse, merge, expand, pack, in this order; the last four are the pure core.
 
 use super::answer::{SearchRequest, SearchResponse};
 use super::inspect::count_only;
@@ -18,6 +18,7 @@ use umbel_core::document::Library;
 use umbel_core::hit::{self, Hit, RankedList, fuse};
 use umbel_core::id::DocId;
 use umbel_core::pack::Frame;
+use umbel_core::support::support;
 use umbel_core::trace::deliver;
 
 impl Engine {
@@ -53,6 +54,7 @@ impl Engine {
             }
         }
         let mut hits = fuse(&lists, request.config.fusion());
+        support(&mut hits, request.config.support());
         hits.truncate(settings.search.k_prime);
         clock.lap("fuse");
 

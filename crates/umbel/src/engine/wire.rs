@@ -153,6 +153,8 @@ pub struct ScoresJson {
     pub lexical: Option<f32>,
     /// What fusion made of both.
     pub fused: f32,
+    /// What the best others of its section and document add to that.
+    pub support: f32,
     /// What a reranker gave it, if one ran.
     pub rerank: Option<f32>,
     /// What the list is ordered by.
@@ -462,8 +464,8 @@ pub fn headings(document: &Document, passage: &Passage) -> (Vec<String>, Vec<Str
 }
 
 fn scores(scores: Scores) -> ScoresJson {
-    let Scores { dense, lexical, fused, rerank } = scores;
-    ScoresJson { dense, lexical, fused, rerank, final_score: scores.final_score() }
+    let Scores { dense, lexical, fused, support, rerank } = scores;
+    ScoresJson { dense, lexical, fused, support, rerank, final_score: scores.final_score() }
 }
 
 fn evidence(stored: &StoredDocument, evidence: &Evidence) -> EvidenceJson {

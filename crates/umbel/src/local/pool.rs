@@ -16,15 +16,9 @@ use super::{LocalError, Tokens};
 
 /// Texts that go through a model together, where its weights are full.
 ///
-/// Source: measured with the default model at 125 tokens a text on two busy cores, as CPU time per text in two rounds:
-/// batches of 1, 2, 4, 8, 16 took 29.5, 27.3, 27.0, 28.3, 31.4 ms.
-const BATCH_TEXTS: usize = 4;
-
-/// Cores that work on one batch. More cores take more batches, since batches this small do not feed many.
-///
-/// Source: as above, in the better round one runtime of two threads gave 25.0 texts a second, two runtimes of one thread
-/// 22.5. The cores were shared with other work, so the difference is small and worth another look on idle ones.
-const BATCH_THREADS: usize = 2;
+/// Source: measured with the default model at 125 tokens a text, workers of one core each: batches of 1, 2 and 4 took 26.5,
+/// 25.0 and 26.0 ms of CPU time per text, batches of 8 and 16 a fifth to a half more.
+const BATCH_TEXTS: usize = 2;
 
 type Rows<T> = Result<Vec<T>, LocalError>;
 
@@ -53,7 +47,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// For many texts: `n_cores` share out batches.
+    /// For many texts: each core takes batches of its own. Batches this small do not feed two: with two cores to a batch, two
+    /// cores embedded 47 texts a second, with one to a batch 70.
     pub(crate) fn many(n_cores: usize, precision: Precision) -> Self {
         Self {
             batch: match precision {
@@ -61,8 +56,8 @@ impl Shares {
                 // States are rounded by what the whole batch has, so a text would depend on the others.
                 Precision::Int8 => 1,
             },
-            workers: n_cores.div_ceil(BATCH_THREADS),
-            cores: n_cores.min(BATCH_THREADS),
+            workers: n_cores,
+            cores: 1,
         }
     }
 

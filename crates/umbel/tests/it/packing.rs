@@ -35,7 +35,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
     prop_oneof![
         (0.0f64..=1.0).prop_map(|ratio| Rule::Ratio { ratio, by: RatioBy::Children }),
         (0.0f64..=1.0).prop_map(|ratio| Rule::Ratio { ratio, by: RatioBy::Tokens }),
-        (0.0f64..=1.0).prop_map(|base| Rule::Budget { base }),
+        (0.0f64..=1.0, 0.0f64..=1.0).prop_map(|(base, flat_base)| Rule::Budget { base, flat_base }),
     ]
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn hits(documents: &[&Document], found: &[(usize, usize)]) -> Vec<Hit
         let ids = leaf_ids("source", &format!("{doc}.md"), documents[doc]);
         let record = leaf_records(DocId(doc as u64), documents[doc], &ids).nth(ordinal).unwrap();
         let fused = 1.0 / (rank as f32 + 1.0);
-        Hit { record, scores: Scores { dense: Some(fused), lexical: None, fused, rerank: None } }
+        Hit { record, scores: Scores { dense: Some(fused), fused, ..Scores::default() } }
     };
     found.iter().enumerate().map(hit).collect()
 }

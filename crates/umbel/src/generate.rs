@@ -85,6 +85,8 @@ pub struct Generation {
     pub finish: Finish,
     /// What it cost, where the model says so.
     pub usage: Option<Usage>,
+    /// Parameters of the request that the server does not take, by name: they were left out.
+    pub left_out: Vec<&'static str>,
 }
 
 /// Why a text ends.

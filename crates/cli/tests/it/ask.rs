@@ -1,5 +1,7 @@
 //! Questions that a language model answers, as they are typed. The model is a script, the way to it is the real one.
 
+#[cfg(unix)]
+use crate::cli::Running;
 use crate::cli::{Place, Ran, list, number, text};
 use crate::server::{Answer, Server, piece, stop};
 use std::time::{Duration, Instant};
@@ -119,6 +121,61 @@ fn a_generator_that_fails_costs_the_answer_and_not_the_context() {
     let mut gone = Server::start(|_, _| Answer::Silence(Duration::ZERO));
     gone.url = "http://127.0.0.1:9".to_owned();
     check(gone, "", "no answer from");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it_at_once_while_the_generator_is_silent_and_what_was_found_is_delivered() {
+    let place = place();
+    let check = |answer: fn() -> Answer, before: &str| {
+        let server = Server::start(move |_, _| answer());
+        let (url, model) = (format!("generate.url={}", server.url), "generate.model=script");
+        let args = ["ask", "when are invoices sent", "--set", &url, "--set", model];
+        let stopped = |more: &[&str]| {
+            let running = Running::start(&place, &[&args[..], more].concat());
+            server.next_request();
+            // So that what comes before the silence has come.
+            std::thread::sleep(Duration::from_millis(300));
+            let begun = Instant::now();
+            running.interrupt();
+            let (code, lines) = running.end();
+            assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+            assert_eq!(code, Some(130));
+            lines
+        };
+        let lines = stopped(&[]);
+        assert_eq!(lines.first().map(String::as_str), Some(before), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("[1] billing.md:")), "{lines:?}");
+    };
+    check(|| Answer::Silence(Duration::from_secs(8)), "1 passage was found:");
+    check(|| Answer::Stalled(vec![piece("On the ")], Duration::from_secs(8)), "On the ");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_answer_that_was_stopped_says_so_in_json() {
+    let place = place();
+    let server =
+        Server::start(|_, _| Answer::Stalled(vec![piece("On the ")], Duration::from_secs(8)));
+    let (url, model) = (format!("generate.url={}", server.url), "generate.model=script");
+    let args = ["ask", "when are invoices sent", "--set", &url, "--set", model, "--json"];
+    let running = Running::start(&place, &args);
+    server.next_request();
+    std::thread::sleep(Duration::from_millis(300));
+    running.interrupt();
+    let answer = running.json();
+    assert_eq!((text(&answer, "/answer"), text(&answer, "/finish")), ("On the ", "broken off"));
+    assert!(text(&answer, "/context/passages/0/text").contains("Invoices"));
+    assert_eq!(running.end().0, Some(130));
+}
+
+#[test]
+fn an_answer_that_the_limit_cuts_is_said_to_be_cut() {
+    let end = r#"{"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}"#;
+    let server =
+        Server::start(move |_, _| Answer::Stream(vec![piece("On the first [1]"), end.to_owned()]));
+    let ran = ask(&place(), &server, &[]).succeeds();
+    ran.warns("the answer is not complete: it came to the limit of its tokens");
 }
 
 #[test]

@@ -84,7 +84,13 @@ fn a_template_is_read_from_a_file() {
 
 #[test]
 fn without_a_generator_it_says_what_to_type() {
-    place().run(&["ask", "when"]).fails(3, "no generator is configured");
+    let place = place();
+    place.run(&["ask", "when"]).fails(3, "no generator is configured");
+    let named = ["ask", "when", "--set", "generate.model=m", "--set"];
+    let check = |set: &[&str], words: &str| place.run(&[&named[..], set].concat()).fails(3, words);
+    check(&["generate.url=nonsense"], "`nonsense` is not an address");
+    let no_key = "generate.key_variable=UMBEL_TEST_NO_SUCH_VARIABLE";
+    check(&["generate.url=http://127.0.0.1:9", "--set", no_key], "holds no key");
 }
 
 #[test]
@@ -228,6 +234,10 @@ fn a_reranker_orders_leaves_and_its_scores_stand_apart() {
     // The model saw leaves with their headings, not what they were delivered as.
     let (_, body) = server.requests().into_iter().find(|(route, _)| route == "/rerank").unwrap();
     assert_eq!(list(&body, "/texts").len(), 2);
+    let explained: Vec<&str> =
+        args.iter().map(|&arg| if arg == "--json" { "--explain" } else { arg }).collect();
+    let out = place.run(&explained).succeeds().stdout();
+    assert!(out.contains("rerank 0.900"), "{out}");
     // A passage is scored only where that is asked for by name.
     let args = [&args[..], &["--set", "rerank.stage=passages"]].concat();
     let found = place.run(&args).succeeds().json();
@@ -259,7 +269,8 @@ fn a_reranker_that_fails_leaves_the_order_of_fusion() {
         let url = format!("rerank.url={}", server.url);
         let patience = ["--set", "rerank.timeout_seconds=1", "--set", "rerank.retries=0"];
         let remote = ["--set", "rerank.backend=tei", "--set", &url];
-        let (spans, warnings) = order(&[&plain[..], &patience, &remote].concat());
+        let args = [&plain[..], &patience, &remote].concat();
+        let (spans, warnings) = order(&args);
         assert_eq!(spans, fused, "{words}");
         assert!(warnings.contains("the order is that of fusion"), "{warnings}");
         assert!(warnings.contains(words), "{warnings}");
@@ -318,4 +329,39 @@ fn an_embedder_behind_http_fills_a_store_that_no_other_model_may_use() {
     let other = ["--set", "embed.backend=openai", "--set", "embed.model=large", "--set", &url];
     place.run(&[&["search", "refund"], &other[..]].concat()).fails(3, "large");
     place.run(&["search", "refund", "--set", "embed.backend=openai"]).fails(2, "embed.url");
+}
+
+#[test]
+fn l13_the_scores_of_a_hybrid_search_stand_apart_and_a_merged_one_says_whose_it_is() {
+    let place = Place::new();
+    place.write("docs/billing.md", BILLING);
+    let server = embeds("small");
+    let url = format!("embed.url={}", server.url);
+    let remote = ["--set", "embed.backend=openai", "--set", "embed.model=small", "--set", &url];
+    place.run(&[&["index", "docs"], &remote[..]].concat()).succeeds();
+    let search = [
+        "search",
+        "refunds after days, invoices of a month",
+        "--json",
+        "--set",
+        "merge.rule=ratio",
+    ];
+    let found = place.run(&[&search, &remote[..]].concat()).succeeds().json();
+    let passage = &list(&found, "/context/passages")[0];
+    assert_eq!(
+        (text(passage, "/kind"), text(passage, "/score_from")),
+        ("merged", "max of evidence")
+    );
+    let evidence = list(passage, "/evidence");
+    assert_eq!(evidence.len(), 2);
+    let score = |of: &serde_json::Value, name: &str| of["scores"][name].as_f64().unwrap();
+    for leaf in evidence {
+        let mut scores = ["dense", "lexical", "fused"].map(|name| score(leaf, name));
+        scores.sort_by(f64::total_cmp);
+        assert!(scores.windows(2).all(|pair| pair[0] < pair[1]), "three numbers: {leaf}");
+        assert_eq!(leaf["scores"]["final"], leaf["scores"]["fused"]);
+        assert!(leaf["scores"]["rerank"].is_null());
+    }
+    let best = evidence.iter().map(|leaf| score(leaf, "final")).fold(f64::MIN, f64::max);
+    assert!(score(passage, "final").total_cmp(&best).is_eq(), "{passage}");
 }

@@ -8,7 +8,9 @@ use umbel::core::hit::Scores;
 use umbel::core::merge::{RatioBy, Share};
 use umbel::core::pack::Passage;
 use umbel::engine::answer::SearchResponse;
-use umbel::engine::wire::{blocked, doc_name, drop_reason, headings, kind, node_name, ranks};
+use umbel::engine::wire::{
+    blocked, doc_name, drop_reason, headings, kind, node_name, ranks, removed,
+};
 use umbel::metadata::{Metadata, show_date};
 
 /// Cropped and dropped spans that a person is shown, best first.
@@ -106,14 +108,15 @@ fn write_more(out: &mut String, what: &str, count: usize) -> std::fmt::Result {
     }
 }
 
-/// `1 passage`, `2 passages`.
+/// What each step gave a leaf; the reranker's score where one ran.
 fn scores(scores: Scores) -> String {
     let leg = |name: &str, score: Option<f32>| match score {
         Some(score) => format!("{name} {score:.3}"),
         None => format!("{name} –"),
     };
+    let rerank = scores.rerank.map(|score| format!(", rerank {score:.3}")).unwrap_or_default();
     format!(
-        "{}, {}, fused {:.3}, support {:.3}",
+        "{}, {}, fused {:.3}, support {:.3}{rerank}",
         leg("dense", scores.dense),
         leg("lexical", scores.lexical),
         scores.fused,
@@ -134,12 +137,15 @@ fn write_summary(out: &mut String, response: &SearchResponse) -> std::fmt::Resul
             ),
         };
     }
+    let compressed =
+        removed(response).map(|removed| format!("; compression removed {:.0} %", removed * 100.0));
     writeln!(
         out,
-        "{}, {} of {} tokens",
+        "{}, {} of {} tokens{}",
         counted(response.context.passages.len(), "passage", "passages"),
         response.context.tokens,
-        response.budget_tokens
+        response.budget_tokens,
+        compressed.unwrap_or_default()
     )
 }
 

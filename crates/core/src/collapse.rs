@@ -39,14 +39,17 @@ pub struct Collapsed {
 }
 
 impl Collapsed {
-    /// Gives each cluster the score that a reranker gave to its speaker, in order, and sorts the list by it.
+    /// Gives all members of each cluster the score that a reranker gave to its speaker, in order, and sorts the list by it.
     ///
     /// # Panics
     /// If there are not as many scores as clusters: a broken promise of the caller.
     pub fn rerank(&mut self, scores: &[f32]) {
         assert_eq!(scores.len(), self.voices.len(), "one score for each cluster");
         for (voice, &score) in self.voices.iter_mut().zip(scores) {
-            voice.hit.scores.rerank = Some(score);
+            // The others too: a member may stand for the cluster as evidence, and scores of two kinds do not compare.
+            for hit in std::iter::once(&mut voice.hit).chain(&mut voice.others) {
+                hit.scores.rerank = Some(score);
+            }
         }
         // Stable: what scores alike keeps the order of fusion.
         let score = |voice: &Voice| voice.hit.scores.final_score();

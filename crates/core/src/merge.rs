@@ -499,6 +499,17 @@ mod tests {
     }
 
     #[test]
+    fn three_matched_children_fire_of_four_and_not_of_sixteen_or_forty() {
+        let config = MergeConfig { min_siblings: 3, ..MergeConfig::default() };
+        for (children, fires) in [(4, "a"), (16, "a?"), (40, "a?")] {
+            let below: String = (0..children).filter_map(|n| char::from_u32(0x4e00 + n)).collect();
+            let found: String = below.chars().take(3).collect();
+            let (_, log) = run(&format!("r(a({below}) y z)"), &found, &config, 1000);
+            assert_eq!(log, fires, "of {children}");
+        }
+    }
+
+    #[test]
     fn two_children_of_one_parent_give_one_parent() {
         let config = MergeConfig { rule: by_children(0.0), ..MergeConfig::default() };
         let (list, log) = run("r(a(b c d e f g h) i(j k))", "bcj", &config, 1000);

@@ -74,9 +74,11 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// The scores of its best evidence.
+    /// The scores of its best evidence: those with the greatest final score, of equal ones those of the better rank.
     pub fn scores(&self) -> Scores {
-        self.evidence.first().map(|best| best.scores).unwrap_or_default()
+        let final_score = |scores: &Scores| scores.final_score();
+        let by_rank = self.evidence.iter().map(|evidence| evidence.scores).rev();
+        by_rank.max_by(|a, b| final_score(a).total_cmp(&final_score(b))).unwrap_or_default()
     }
 
     /// The place of its best evidence in the ranked list, from 0.
@@ -217,6 +219,11 @@ pub fn pack(
             context.passages.extend(passages(*doc, document, spans, items, &whole_cost));
         }
     }
+    // What did not fit by itself may have come in with something else.
+    let passages = &context.passages;
+    context.dropped.retain(|dropped| {
+        !passages.iter().any(|p| p.doc == dropped.doc && p.span.contains(dropped.span))
+    });
     context.passages.sort_by_key(Passage::rank);
     if config.order == Order::Document {
         let mut places: BTreeMap<DocId, usize> = BTreeMap::new();

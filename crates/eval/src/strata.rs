@@ -138,6 +138,17 @@ pub fn overall_difference(fire_rate: f64, on_fired: f64) -> f64 {
     fire_rate * on_fired
 }
 
+/// The tokens that a rule spends on a query on which it fires: what it adds to the mean of all queries, divided by its fire rate.
+/// `None` where it never fired.
+///
+/// `mean_tokens` and `base_tokens` are the means with the rule and without it, over the same queries.
+///
+/// Source: as [`overall_difference`], for tokens in place of outcomes.
+pub fn tokens_per_fired(mean_tokens: f64, base_tokens: f64, fire_rate: Share) -> Option<f64> {
+    let rate = fire_rate.proportion().filter(|&rate| rate > 0.0)?;
+    Some((mean_tokens - base_tokens) / rate)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +191,18 @@ mod tests {
     #[test]
     fn twelve_points_on_4_per_cent_are_0_48_overall() {
         assert!((overall_difference(0.04, 0.12) - 0.0048).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_lower_threshold_costs_more_for_each_query_that_it_fires_on() {
+        let cost = |mean: f64, fired: u64| {
+            tokens_per_fired(mean, 3050.0, Share::new(fired, 100).unwrap()).map(f64::round)
+        };
+        assert_eq!(cost(3250.0, 4), Some(5000.0));
+        assert_eq!(cost(5620.0, 18), Some(14278.0));
+        assert_eq!(cost(7950.0, 31), Some(15806.0));
+        assert_eq!(cost(3050.0, 0), None);
+        assert_eq!(tokens_per_fired(1.0, 1.0, Share::default()), None);
     }
 
     #[test]

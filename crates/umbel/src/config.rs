@@ -603,7 +603,7 @@ pub enum ConfigError {
         key: String,
     },
     /// A value out of its range.
-    #[error("`{key}` is {got}, want {wanted}")]
+    #[error("`{key}` is {}, want {wanted}", if got.is_empty() { "empty" } else { got })]
     Range {
         /// The key.
         key: &'static str,
@@ -678,6 +678,7 @@ mod tests {
         check_error("search.budget=many", "budget");
         check_error("search.budget=0", "`search.budget` is 0, want at least 1");
         check_error("merge.ratio=1.5", "`merge.ratio` is 1.5, want 0 to 1");
+        check_error("rerank.backend=tei", "`rerank.url` is empty, want an address");
         check_error("search.expand=siblings", "`siblings` is no expansion, want none, parent,");
         check_error("search.expand=tokens:0", "`tokens:0` is no expansion");
         check_error(

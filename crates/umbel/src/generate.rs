@@ -85,6 +85,8 @@ pub struct Generation {
     pub finish: Finish,
     /// What it cost, where the model says so.
     pub usage: Option<Usage>,
+    /// Parameters of the request that the server does not take, by name: they were left out.
+    pub left_out: Vec<&'static str>,
 }
 
 /// Why a text ends.
@@ -255,8 +257,12 @@ impl GenerateError {
     }
 
     /// What to do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            #[cfg(feature = "remote")]
+            Self::Settings { source } => {
+                return source.downcast_ref::<crate::remote::RemoteError>()?.hint();
+            }
             Self::Unreachable { .. } => "check the address, and whether the server runs",
             Self::Status { status: 401 | 403, .. } => {
                 "check the key, and which variable it is read from"
@@ -268,6 +274,7 @@ impl GenerateError {
             Self::TimedOut { .. } => "give the server more time, or ask a smaller model",
             Self::Cut { .. } => "ask again; if it is cut again, look into the server's log",
             _ => return None,
-        })
+        };
+        Some(hint.to_owned())
     }
 }

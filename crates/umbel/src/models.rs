@@ -156,7 +156,7 @@ impl ModelsError {
             ModelsError::Model(error) => error.hint().map(str::to_owned),
             ModelsError::Embed(error) => error.hint(),
             ModelsError::Rerank(error) => error.hint(),
-            ModelsError::Generate(error) => error.hint().map(str::to_owned),
+            ModelsError::Generate(error) => error.hint(),
         }
     }
 }

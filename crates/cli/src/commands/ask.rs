@@ -3,12 +3,17 @@
 use super::open_for_search;
 use super::search::request;
 use crate::args::{self, Args};
+use crate::explain;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::output::{Output, counted, usage};
-use crate::{explain, interrupt};
 use std::path::Path;
+use std::sync::Arc;
 use umbel::engine::EngineError;
 use umbel::engine::answer::{AskRequest, AskResponse};
-use umbel::engine::wire::{self, PassageJson};
+use umbel::engine::wire::{self, AskJson, PassageJson};
+use umbel::generate::{
+    Finish, GenerateError, GenerateRequest, Generation, Generator, GeneratorInfo, OnDelta,
+};
 use umbel::models;
 
 /// The generator failed, and the context was delivered.
@@ -19,6 +24,7 @@ pub(crate) async fn run(args: &Args, ask: &args::Ask, output: &Output) -> anyhow
     let settings = &search.config.settings().generate;
     // Before anything is loaded: without a generator there is nothing to wait for.
     let generator = models::generator(settings)?.ok_or(EngineError::NoGenerator)?;
+    let generator = Arc::new(UntilAsked(generator));
     let template = template(&settings.template)?;
     let engine = open_for_search(args, &search.config, output).await?.with_generator(generator);
     interrupt::listen()?;
@@ -30,16 +36,46 @@ pub(crate) async fn run(args: &Args, ask: &args::Ask, output: &Output) -> anyhow
         }
         interrupt::go_on()
     };
-    let response = engine.ask(&request, &mut on_delta).await?;
+    let asked = engine.ask(&request, &mut on_delta);
+    // Whoever stops the search has seen nothing yet. Whoever stops the generator gets what was found.
+    let Some(response) = interrupt::unless_asked(asked).await else { return Ok(INTERRUPTED) };
+    let response = response?;
     if output.is_json() {
         output.json(&wire::ask(&response))?;
     } else {
         print(&response, ask.explain, output);
     }
-    Ok(match &response.failure {
-        Some(_) => FAILED,
-        None => u8::from(response.search.context.passages.is_empty()),
+    Ok(match (&response.failure, &response.finish) {
+        (Some(_), _) => FAILED,
+        (None, Some(Finish::Broken)) => INTERRUPTED,
+        (None, _) => u8::from(response.search.context.passages.is_empty()),
     })
+}
+
+/// A generator that ends with what it has said so far as soon as somebody asks to stop, also while it is silent.
+struct UntilAsked(Arc<dyn Generator>);
+
+#[async_trait::async_trait]
+impl Generator for UntilAsked {
+    fn describe(&self) -> &GeneratorInfo {
+        self.0.describe()
+    }
+
+    async fn generate(
+        &self,
+        request: &GenerateRequest,
+        on_delta: OnDelta<'_>,
+    ) -> Result<Generation, GenerateError> {
+        let mut text = String::new();
+        let mut keep = |piece: &str| {
+            text.push_str(piece);
+            on_delta(piece)
+        };
+        let generated = interrupt::unless_asked(self.0.generate(request, &mut keep)).await;
+        generated.unwrap_or_else(|| {
+            Ok(Generation { text, finish: Finish::Broken, usage: None, left_out: Vec::new() })
+        })
+    }
 }
 
 fn template(path: &str) -> anyhow::Result<Option<String>> {
@@ -65,29 +101,56 @@ fn print(response: &AskResponse, explain: bool, output: &Output) {
         output.warning(warning);
     }
     let passages = &answer.search.context.passages;
-    if let Some(error) = &answer.error {
-        output.warning(format!("the answer is not complete: {}", error.message));
-        if let Some(hint) = &error.hint {
-            output.hint(hint);
-        }
-        output.line(format!("{} found:", counted(passages.len(), "passage was", "passages were")));
-        for (at, passage) in passages.iter().enumerate() {
-            output.line(source(at + 1, passage));
-        }
-    } else {
-        for citation in &answer.citations {
-            match citation.passage.and_then(|at| passages.get(at)) {
-                Some(passage) => output.line(source(citation.number, passage)),
-                None => output.warning(format!("[{}] names no passage", citation.number)),
+    match unfinished(response, &answer) {
+        Some((why, hint)) => {
+            output.warning(format!("the answer is not complete: {why}"));
+            if let Some(hint) = hint {
+                output.hint(hint);
+            }
+            let found = counted(passages.len(), "passage was", "passages were");
+            output.line(format!("{found} found:"));
+            for (at, passage) in passages.iter().enumerate() {
+                output.line(source(at + 1, passage));
             }
         }
-    }
-    if answer.citations.is_empty() && answer.error.is_none() && !passages.is_empty() {
-        output.warning("the answer cites no passage");
+        None => print_citations(&answer, output),
     }
     if explain || passages.is_empty() {
         output.line("");
         output.text(&explain::answer(&response.search, explain));
+    }
+}
+
+/// Why an answer is not all that the model had to say, and what to do about it.
+fn unfinished<'a>(
+    response: &AskResponse,
+    answer: &'a AskJson,
+) -> Option<(&'a str, Option<&'a str>)> {
+    if let Some(error) = &answer.error {
+        return Some((&error.message, error.hint.as_deref()));
+    }
+    match response.finish.as_ref()? {
+        Finish::Broken => Some(("it was stopped", None)),
+        Finish::Length => Some((
+            "it came to the limit of its tokens",
+            Some("raise `generate.max_tokens`, or ask for less at once"),
+        )),
+        Finish::Filtered => Some(("the server held back what came next", None)),
+        _ => None,
+    }
+}
+
+/// What an answer cites, and what is wrong with it.
+fn print_citations(answer: &AskJson, output: &Output) {
+    let passages = &answer.search.context.passages;
+    for citation in &answer.citations {
+        match citation.passage.and_then(|at| passages.get(at)) {
+            Some(passage) => output.line(source(citation.number, passage)),
+            None => output.warning(format!("[{}] names no passage", citation.number)),
+        }
+    }
+    if answer.citations.is_empty() && !passages.is_empty() {
+        output.warning("the answer cites no passage");
     }
 }
 

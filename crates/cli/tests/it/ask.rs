@@ -1,5 +1,7 @@
 //! Questions that a language model answers, as they are typed. The model is a script, the way to it is the real one.
 
+#[cfg(unix)]
+use crate::cli::Running;
 use crate::cli::{Place, Ran, list, number, text};
 use crate::server::{Answer, Server, piece, stop};
 use std::time::{Duration, Instant};
@@ -82,7 +84,13 @@ fn a_template_is_read_from_a_file() {
 
 #[test]
 fn without_a_generator_it_says_what_to_type() {
-    place().run(&["ask", "when"]).fails(3, "no generator is configured");
+    let place = place();
+    place.run(&["ask", "when"]).fails(3, "no generator is configured");
+    let named = ["ask", "when", "--set", "generate.model=m", "--set"];
+    let check = |set: &[&str], words: &str| place.run(&[&named[..], set].concat()).fails(3, words);
+    check(&["generate.url=nonsense"], "`nonsense` is not an address");
+    let no_key = "generate.key_variable=UMBEL_TEST_NO_SUCH_VARIABLE";
+    check(&["generate.url=http://127.0.0.1:9", "--set", no_key], "holds no key");
 }
 
 #[test]
@@ -119,6 +127,61 @@ fn a_generator_that_fails_costs_the_answer_and_not_the_context() {
     let mut gone = Server::start(|_, _| Answer::Silence(Duration::ZERO));
     gone.url = "http://127.0.0.1:9".to_owned();
     check(gone, "", "no answer from");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_it_at_once_while_the_generator_is_silent_and_what_was_found_is_delivered() {
+    let place = place();
+    let check = |answer: fn() -> Answer, before: &str| {
+        let server = Server::start(move |_, _| answer());
+        let (url, model) = (format!("generate.url={}", server.url), "generate.model=script");
+        let args = ["ask", "when are invoices sent", "--set", &url, "--set", model];
+        let stopped = |more: &[&str]| {
+            let running = Running::start(&place, &[&args[..], more].concat());
+            server.next_request();
+            // So that what comes before the silence has come.
+            std::thread::sleep(Duration::from_millis(300));
+            let begun = Instant::now();
+            running.interrupt();
+            let (code, lines) = running.end();
+            assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+            assert_eq!(code, Some(130));
+            lines
+        };
+        let lines = stopped(&[]);
+        assert_eq!(lines.first().map(String::as_str), Some(before), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("[1] billing.md:")), "{lines:?}");
+    };
+    check(|| Answer::Silence(Duration::from_secs(8)), "1 passage was found:");
+    check(|| Answer::Stalled(vec![piece("On the ")], Duration::from_secs(8)), "On the ");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_answer_that_was_stopped_says_so_in_json() {
+    let place = place();
+    let server =
+        Server::start(|_, _| Answer::Stalled(vec![piece("On the ")], Duration::from_secs(8)));
+    let (url, model) = (format!("generate.url={}", server.url), "generate.model=script");
+    let args = ["ask", "when are invoices sent", "--set", &url, "--set", model, "--json"];
+    let running = Running::start(&place, &args);
+    server.next_request();
+    std::thread::sleep(Duration::from_millis(300));
+    running.interrupt();
+    let answer = running.json();
+    assert_eq!((text(&answer, "/answer"), text(&answer, "/finish")), ("On the ", "broken off"));
+    assert!(text(&answer, "/context/passages/0/text").contains("Invoices"));
+    assert_eq!(running.end().0, Some(130));
+}
+
+#[test]
+fn an_answer_that_the_limit_cuts_is_said_to_be_cut() {
+    let end = r#"{"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}"#;
+    let server =
+        Server::start(move |_, _| Answer::Stream(vec![piece("On the first [1]"), end.to_owned()]));
+    let ran = ask(&place(), &server, &[]).succeeds();
+    ran.warns("the answer is not complete: it came to the limit of its tokens");
 }
 
 #[test]
@@ -171,6 +234,10 @@ fn a_reranker_orders_leaves_and_its_scores_stand_apart() {
     // The model saw leaves with their headings, not what they were delivered as.
     let (_, body) = server.requests().into_iter().find(|(route, _)| route == "/rerank").unwrap();
     assert_eq!(list(&body, "/texts").len(), 2);
+    let explained: Vec<&str> =
+        args.iter().map(|&arg| if arg == "--json" { "--explain" } else { arg }).collect();
+    let out = place.run(&explained).succeeds().stdout();
+    assert!(out.contains("rerank 0.900"), "{out}");
     // A passage is scored only where that is asked for by name.
     let args = [&args[..], &["--set", "rerank.stage=passages"]].concat();
     let found = place.run(&args).succeeds().json();
@@ -202,7 +269,8 @@ fn a_reranker_that_fails_leaves_the_order_of_fusion() {
         let url = format!("rerank.url={}", server.url);
         let patience = ["--set", "rerank.timeout_seconds=1", "--set", "rerank.retries=0"];
         let remote = ["--set", "rerank.backend=tei", "--set", &url];
-        let (spans, warnings) = order(&[&plain[..], &patience, &remote].concat());
+        let args = [&plain[..], &patience, &remote].concat();
+        let (spans, warnings) = order(&args);
         assert_eq!(spans, fused, "{words}");
         assert!(warnings.contains("the order is that of fusion"), "{warnings}");
         assert!(warnings.contains(words), "{warnings}");
@@ -261,4 +329,39 @@ fn an_embedder_behind_http_fills_a_store_that_no_other_model_may_use() {
     let other = ["--set", "embed.backend=openai", "--set", "embed.model=large", "--set", &url];
     place.run(&[&["search", "refund"], &other[..]].concat()).fails(3, "large");
     place.run(&["search", "refund", "--set", "embed.backend=openai"]).fails(2, "embed.url");
+}
+
+#[test]
+fn l13_the_scores_of_a_hybrid_search_stand_apart_and_a_merged_one_says_whose_it_is() {
+    let place = Place::new();
+    place.write("docs/billing.md", BILLING);
+    let server = embeds("small");
+    let url = format!("embed.url={}", server.url);
+    let remote = ["--set", "embed.backend=openai", "--set", "embed.model=small", "--set", &url];
+    place.run(&[&["index", "docs"], &remote[..]].concat()).succeeds();
+    let search = [
+        "search",
+        "refunds after days, invoices of a month",
+        "--json",
+        "--set",
+        "merge.rule=ratio",
+    ];
+    let found = place.run(&[&search, &remote[..]].concat()).succeeds().json();
+    let passage = &list(&found, "/context/passages")[0];
+    assert_eq!(
+        (text(passage, "/kind"), text(passage, "/score_from")),
+        ("merged", "max of evidence")
+    );
+    let evidence = list(passage, "/evidence");
+    assert_eq!(evidence.len(), 2);
+    let score = |of: &serde_json::Value, name: &str| of["scores"][name].as_f64().unwrap();
+    for leaf in evidence {
+        let mut scores = ["dense", "lexical", "fused"].map(|name| score(leaf, name));
+        scores.sort_by(f64::total_cmp);
+        assert!(scores.windows(2).all(|pair| pair[0] < pair[1]), "three numbers: {leaf}");
+        assert_eq!(leaf["scores"]["final"], leaf["scores"]["fused"]);
+        assert!(leaf["scores"]["rerank"].is_null());
+    }
+    let best = evidence.iter().map(|leaf| score(leaf, "final")).fold(f64::MIN, f64::max);
+    assert!(score(passage, "final").total_cmp(&best).is_eq(), "{passage}");
 }

@@ -1,9 +1,6 @@
 //! What a run would do, what it leaves out, runs that are stopped, and runs that stay.
 
-use super::cli::{Place, list, number};
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use super::cli::{Place, Running, list, number, old_store};
 use std::time::Duration;
 
 #[test]
@@ -22,6 +19,39 @@ fn a_dry_run_says_what_would_happen_and_makes_no_store() {
     let stats = place.run(&["stats", "--json"]).succeeds().json();
     assert_eq!(number(&stats, "/documents"), 1);
     place.run(&["index", "docs", "--dry-run", "--watch"]).code(2);
+}
+
+/// Every file of a store, with its bytes, but the empty log and its index that SQLite makes for whoever reads a catalog.
+fn files_of(store: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![store.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs_err::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.ends_with("catalog.sqlite-shm") {
+                files.push((path.clone(), fs_err::read(path).unwrap()));
+            }
+        }
+    }
+    files.retain(|(path, bytes)| !(path.ends_with("catalog.sqlite-wal") && bytes.is_empty()));
+    files.sort();
+    files
+}
+
+#[test]
+fn a_dry_run_leaves_a_store_of_any_format_as_it_is() {
+    for name in ["format_1", "format_2"] {
+        let place = old_store(name);
+        place.write("docs/new.md", "# New\n\nA text that the store lacks.\n");
+        let store = place.path().join(".umbel");
+        let before = files_of(&store);
+        let dry_run = ["index", "docs", "--source", "new", "--lexical", "--dry-run", "--json"];
+        let plan = place.run(&dry_run).succeeds().json();
+        assert_eq!(list(&plan, "/added"), ["new.md"]);
+        assert!(files_of(&store) == before, "the store of {name} was written");
+    }
 }
 
 #[test]
@@ -45,45 +75,6 @@ fn a_loop_of_links_is_reported_and_ends() {
     let report = ran.json();
     assert_eq!(number(&report, "/documents"), 1);
     assert_eq!(list(&report, "/skipped").len(), 1);
-}
-
-/// A running command, its lines of output, and a way to end it.
-struct Running {
-    child: Child,
-    lines: Receiver<String>,
-}
-
-impl Running {
-    fn start(place: &Place, args: &[&str]) -> Running {
-        let mut child =
-            place.command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Running { child, lines }
-    }
-
-    /// The next line of JSON, awaited for a minute at the most.
-    fn json(&self) -> serde_json::Value {
-        let line = self.lines.recv_timeout(Duration::from_mins(1)).expect("a line of output");
-        serde_json::from_str(&line).unwrap()
-    }
-
-    #[cfg(unix)]
-    fn interrupt(&self) {
-        let pid = self.child.id().to_string();
-        let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
-        assert!(sent.success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[cfg(unix)]

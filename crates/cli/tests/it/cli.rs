@@ -1,8 +1,11 @@
 //! Runs the command in a folder of its own.
 
 use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A folder with documents and a store, and the command in it.
@@ -125,6 +128,53 @@ impl Ran {
             .last()
             .unwrap_or_else(|| panic!("umbel {} printed nothing: {}", self.line, self.stderr()));
         serde_json::from_str(line).unwrap()
+    }
+}
+
+/// A running command, its lines of output, and a way to end it.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    pub(crate) fn start(place: &Place, args: &[&str]) -> Running {
+        let mut child =
+            place.command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Running { child, lines }
+    }
+
+    /// Waits for the end: the code, and the lines that were not taken.
+    #[cfg(unix)]
+    pub(crate) fn end(mut self) -> (Option<i32>, Vec<String>) {
+        let code = self.child.wait().unwrap().code();
+        (code, self.lines.iter().collect())
+    }
+
+    /// The next line of JSON, awaited for a minute at the most.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let line = self.lines.recv_timeout(Duration::from_mins(1)).expect("a line of output");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Sends what Ctrl-C sends.
+    #[cfg(unix)]
+    pub(crate) fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -132,3 +132,37 @@ fn a_store_of_each_format_still_opens() {
         assert_eq!(number(&place.run(&["stats", "--json"]).succeeds().json(), "/documents"), 3);
     }
 }
+
+#[test]
+fn stats_say_before_any_search_that_a_rule_can_hardly_fire_or_not_at_all() {
+    let place = Place::new();
+    let lines: String =
+        (0..1024).map(|n| format!("Line {} is of one kind.\n\n", 100 + n % 900)).collect();
+    place.write("docs/flat.md", lines);
+    let levels = ["--set", "leaf.target=128", "--set", "leaf.levels=[2048]"];
+    place.run(&[&["index", "docs", "--lexical"], &levels[..]].concat()).succeeds();
+    // Four parents of sixteen leaves each need eight of them, the root three of its four parts.
+    let rule = [
+        "--set",
+        "merge.rule=ratio",
+        "--set",
+        "merge.min_siblings=3",
+        "--set",
+        "merge.max_merge_tokens=3000",
+    ];
+    let run = |what: &[&str], depth: &str| {
+        let budget = ["--set", "search.budget=4000", "--set", depth];
+        place.run(&[what, &rule, &budget, &levels].concat())
+    };
+    let twelve = run(&["stats"], "search.depth=12").succeeds().stdout();
+    assert!(twelve.contains("4 parents must take more than half of the list"), "{twelve}");
+    let seven = run(&["stats"], "search.depth=7").succeeds().stdout();
+    assert!(seven.contains("the merge rule cannot fire at all: 80 % of all parents"), "{seven}");
+    let search = ["search", "line of one kind", "--json"];
+    let found = run(&search, "search.depth=7").succeeds().json();
+    assert_eq!(
+        (&found["trace"]["fired"], &found["trace"]["could_fire"]),
+        (&false.into(), &false.into())
+    );
+    assert!(found["trace"]["warnings"].to_string().contains("merging could not fire"), "{found}");
+}

@@ -7,6 +7,9 @@ const BILLING: &str = "# Billing\n\n## Invoices\n\nInvoices are sent on the firs
 const GUIDE: &str =
     "# Guide\n\n## Start\n\nPress the green button to start.\n\n## Licence\n\nUse it freely.\n";
 
+/// One of each kind.
+const EXPANSIONS: [&str; 6] = ["none", "parent", "siblings:1", "sentences:1", "tokens:20", "auto"];
+
 #[test]
 fn a_passage_is_the_bytes_of_its_file() {
     let place = Place::indexed(&[("billing.md", BILLING), ("guide.md", GUIDE)]);
@@ -29,7 +32,7 @@ fn l9_a_document_of_one_line_comes_back_unchanged() {
         ("billing.md", BILLING),
         ("note.md", "The spare key hangs behind the fuse box.\n"),
     ]);
-    for expand in ["none", "parent"] {
+    for expand in EXPANSIONS {
         let found = place
             .run(&["search", "spare key fuse box", "--expand", expand, "--json"])
             .succeeds()
@@ -44,9 +47,40 @@ fn l9_a_document_of_one_line_comes_back_unchanged() {
 fn l10_the_same_section_in_two_files_is_cited_from_each() {
     let place = Place::indexed(&[("billing.md", BILLING), ("guide.md", GUIDE)]);
     let found = place.run(&["search", "licence use freely", "--json"]).succeeds().json();
-    let docs: Vec<&str> =
-        list(&found, "/context/passages").iter().map(|passage| text(passage, "/doc")).collect();
-    assert!(docs.contains(&"billing.md") && docs.contains(&"guide.md"), "{docs:?}");
+    for (doc, page) in [("billing.md", BILLING), ("guide.md", GUIDE)] {
+        let passages = list(&found, "/context/passages");
+        let passage = passages.iter().find(|passage| text(passage, "/doc") == doc).unwrap();
+        let licence = page.find("## Licence").unwrap() as u64;
+        let evidence = list(passage, "/evidence").iter();
+        assert!(
+            evidence.map(|e| number(e, "/span/start")).any(|start| start == licence),
+            "{passage}"
+        );
+        let citation = format!("{doc}:{licence}..{}", page.trim_end().len());
+        let shown = place.run(&["show", &citation]).succeeds().stdout();
+        assert_eq!(shown.trim_end(), "## Licence\n\nUse it freely.");
+    }
+}
+
+#[test]
+fn d10_the_same_hit_of_two_questions_is_delivered_once() {
+    let sentences: String = (0..60).map(|n| format!("Sentence {n} of the heron. ")).collect();
+    let place = Place::indexed(&[("a.md", &format!("# A\n\n{sentences}\n")), ("guide.md", GUIDE)]);
+    for expand in EXPANSIONS {
+        let args =
+            ["search", "heron", "--also", "sentence of the heron", "--expand", expand, "--json"];
+        let found = place.run(&args).succeeds().json();
+        assert_eq!(list(&found, "/also"), ["sentence of the heron"]);
+        let span = |passage| (number(passage, "/span/start"), number(passage, "/span/end"));
+        let passages = list(&found, "/context/passages").iter();
+        let mut spans: Vec<(u64, u64)> =
+            passages.filter(|p| text(p, "/doc") == "a.md").map(span).collect();
+        spans.sort_unstable();
+        assert!(
+            !spans.is_empty() && spans.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+            "{spans:?}"
+        );
+    }
 }
 
 #[test]
@@ -69,7 +103,7 @@ fn p12_an_exact_identifier_is_found_with_any_expansion() {
             "# Errors\n\n## Doors\n\nLCK-4093 means that the door is open.\n\n## Cards\n\nLCK-5001 means no card.\n",
         ),
     ]);
-    for expand in ["none", "parent"] {
+    for expand in EXPANSIONS {
         let found =
             place.run(&["search", "LCK-4093", "--expand", expand, "--json"]).succeeds().json();
         assert!(text(&list(&found, "/context/passages")[0], "/text").contains("LCK-4093"));
@@ -132,6 +166,21 @@ fn budget_and_limit_bound_what_is_delivered() {
     assert!(!list(&found, "/context/dropped").is_empty());
     let found = place.run(&["search", "heron", "--json", "--limit", "2"]).succeeds().json();
     assert_eq!(list(&found, "/context/passages").len(), 2);
+}
+
+#[test]
+fn compression_says_what_share_it_removed() {
+    let sentences: String =
+        (0..40).map(|n| format!("Sentence {n} is about herons and reeds. ")).collect();
+    let place = Place::indexed(&[("a.md", &format!("# A\n\n{sentences}The otter swims.\n"))]);
+    let args = ["search", "otter swims", "--set", "search.keep=0.3"];
+    let out = place.run(&args).succeeds().stdout();
+    assert!(
+        out.contains(" tokens; compression removed ") && out.contains("The otter swims."),
+        "{out}"
+    );
+    let plain = place.run(&args[..2]).succeeds().stdout();
+    assert!(!plain.contains("compression"), "{plain}");
 }
 
 #[test]

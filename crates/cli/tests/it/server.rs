@@ -16,6 +16,8 @@ pub(crate) enum Answer {
     Torn(Vec<String>),
     /// These bytes as a body.
     Bytes(&'static [u8]),
+    /// Events of a stream, then nothing, for so long.
+    Stalled(Vec<String>, Duration),
     /// Nothing, for so long.
     Silence(Duration),
 }
@@ -46,6 +48,12 @@ impl Server {
             }
         });
         Server { url, requests }
+    }
+
+    /// Waits until it was asked something.
+    #[cfg(unix)]
+    pub(crate) fn next_request(&self) -> (String, Value) {
+        self.requests.recv_timeout(Duration::from_mins(1)).expect("a request")
     }
 
     /// What was asked so far, oldest first.
@@ -101,6 +109,12 @@ fn write(stream: &mut TcpStream, answer: Answer) -> std::io::Result<()> {
         Answer::Torn(some) => {
             let body = events(&some);
             write!(stream, "{}{body}", head("text/event-stream", body.len() + 100))
+        }
+        Answer::Stalled(some, time) => {
+            let body = events(&some);
+            write!(stream, "{}{body}", head("text/event-stream", body.len() + 100))?;
+            std::thread::sleep(time);
+            Ok(())
         }
         Answer::Silence(time) => {
             std::thread::sleep(time);

@@ -71,6 +71,9 @@ impl Engine {
                 response.answer = generation.text;
                 response.finish = Some(generation.finish);
                 response.usage = generation.usage;
+                response.search.warnings.extend(generation.left_out.iter().map(|parameter| {
+                    format!("the server does not take `{parameter}`: it was left out")
+                }));
             }
             Err(error) => {
                 error.text().clone_into(&mut response.answer);

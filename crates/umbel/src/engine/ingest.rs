@@ -6,9 +6,9 @@ pub use super::reader::leaf_ids;
 use super::reader::{Builder, Outcome, Reader};
 use super::source::{Found, Walked, identify, walk};
 pub use super::source::{IngestRequest, Skipped};
-use super::{Engine, EngineError, OnProgress, Progress, read_catalog, texts_to_embed};
+use super::{Engine, EngineError, OnProgress, Progress, texts_to_embed};
 use crate::catalog::sqlite::SqliteCatalog;
-use crate::catalog::{Catalog, Change, DocumentEntry, NewDocument, Source};
+use crate::catalog::{Catalog, CatalogError, Change, DocumentEntry, NewDocument, Source};
 use crate::config::Config;
 use crate::embed::Embedder;
 use crate::read::dates::CommitDates;
@@ -76,7 +76,8 @@ pub struct Plan {
     pub warnings: Vec<(String, String)>,
 }
 
-/// Says what [`Engine::ingest`] would do, and changes nothing: there need not be a store yet, and another process may hold it.
+/// Says what [`Engine::ingest`] would do, and changes nothing: there need not be a store yet, another process may hold it, and
+/// one of an older format is read from a copy.
 ///
 /// # Errors
 /// As [`Engine::ingest`].
@@ -89,7 +90,7 @@ pub async fn plan(
 ) -> Result<Plan, EngineError> {
     let layout = Layout::new(dir);
     let catalog =
-        if layout.exists() { read_catalog(&layout)? } else { SqliteCatalog::in_memory()? };
+        if layout.exists() { untouched_catalog(&layout)? } else { SqliteCatalog::in_memory()? };
     let counter = counter(&config.settings().leaf.tokenizer)?;
     let builder = Builder { config, counter: counter.as_ref(), embedder };
     let mut plan = Plan::default();
@@ -128,6 +129,14 @@ pub async fn plan(
         plan.embedded = cached.iter().filter(|vector| vector.is_none()).count();
     }
     Ok(plan)
+}
+
+/// The catalog of a store, for reading; where it has an older format, a copy that is brought up to date.
+fn untouched_catalog(layout: &Layout) -> Result<SqliteCatalog, CatalogError> {
+    match SqliteCatalog::open_read_only(&layout.catalog()) {
+        Err(CatalogError::Outdated { .. }) => SqliteCatalog::open_copy(&layout.catalog()),
+        other => other,
+    }
 }
 
 impl Engine {

@@ -452,6 +452,10 @@ pub(super) fn advice_on_merging(merging: &Satisfiability, config: &Config) -> Ve
         (Some(0.0), _) => advice.push(format!(
             "the merge rule cannot fire at all, its fire rate is 0 whatever is asked: lower `{ratio}` or `merge.min_siblings`, or raise `search.depth`"
         )),
+        (Some(share), Some(0.0)) if share < 1.0 => advice.push(format!(
+            "the merge rule cannot fire at all: {:.0} % of all parents cannot meet it, and the others are too large: lower `{ratio}`, raise `search.depth`, or raise `merge.max_merge_tokens`",
+            (1.0 - share) * 100.0
+        )),
         (_, Some(0.0)) => advice.push(
             "the merge rule cannot fire at all, every parent is too large: raise `merge.max_merge_tokens`".to_owned(),
         ),

@@ -7,6 +7,8 @@ use super::wire::with_causes;
 use super::{Engine, EngineError};
 use crate::catalog::StoredDocument;
 use crate::config::RerankStage as Stage;
+use crate::embed::Embedder;
+use crate::index::lexical::LexicalEncoder;
 use crate::rerank::{LeafText, RerankRequest};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use umbel_core::span::slice;
 type Documents = BTreeMap<DocId, Arc<StoredDocument>>;
 
 impl Engine {
-    /// Sorts the list by what the reranker says of its leaves; whether it did.
+    /// Sorts the list by what the reranker says of its leaves; whether there is one that was asked.
     pub(super) async fn rerank_leaves(
         &self,
         request: &SearchRequest,
@@ -42,23 +44,19 @@ impl Engine {
         match reranker.rerank(&RerankRequest::leaves(&request.query, leaves)).await {
             Ok(scores) if scores.len() == list.voices.len() => {
                 list.rerank(&scores);
-                true
             }
-            Ok(scores) => {
-                warnings.push(format!(
-                    "the order is that of fusion: the reranker gave {} scores for {n_leaves} leaves",
-                    scores.len()
-                ));
-                false
-            }
+            Ok(scores) => warnings.push(format!(
+                "the order is that of fusion: the reranker gave {} scores for {n_leaves} leaves",
+                scores.len()
+            )),
             Err(error) => {
                 warnings.push(format!("the order is that of fusion: {}", with_causes(&error)));
-                false
             }
         }
+        true
     }
 
-    /// Sorts passages by what the reranker says of them; whether it did.
+    /// Sorts passages by what the reranker says of them; whether there is one that was asked.
     pub(super) async fn rerank_passages(
         &self,
         request: &SearchRequest,
@@ -86,21 +84,17 @@ impl Engine {
                     scores.into_iter().zip(context.passages.drain(..)).collect();
                 scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
                 context.passages.extend(scored.into_iter().map(|(_, passage)| passage));
-                true
             }
-            Ok(scores) => {
-                warnings.push(format!(
-                    "passages are in their own order: the reranker gave {} scores for {}",
-                    scores.len(),
-                    texts.len()
-                ));
-                false
-            }
+            Ok(scores) => warnings.push(format!(
+                "passages are in their own order: the reranker gave {} scores for {}",
+                scores.len(),
+                texts.len()
+            )),
             Err(error) => {
                 warnings.push(format!("passages are in their own order: {}", with_causes(&error)));
-                false
             }
         }
+        true
     }
 
     fn reranker_for(
@@ -112,7 +106,8 @@ impl Engine {
         self.reranker.as_deref().filter(|_| wanted)
     }
 
-    /// Keeps of each passage the sentences nearest to the question. Returns tokens before and after; `None` where all is kept.
+    /// Keeps of each passage the sentences nearest to the question. Returns tokens before and after; `None` where nothing was
+    /// to be compressed.
     pub(super) async fn compress(
         &self,
         request: &SearchRequest,
@@ -121,10 +116,29 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Option<(usize, usize)> {
         let keep = request.config.settings().search.keep;
-        if keep >= 1.0 {
+        if keep >= 1.0 || context.passages.is_empty() {
             return None;
         }
         let before = context.tokens;
+        if let Err(error) = self.keep_nearest(&request.query, keep, context, documents).await {
+            warnings.push(format!("not all is compressed: {}", with_causes(&error)));
+        }
+        context.tokens = context.passages.iter().map(|passage| passage.tokens).sum();
+        Some((before, context.tokens))
+    }
+
+    /// Compresses passages, one after the other, until the model fails.
+    async fn keep_nearest(
+        &self,
+        query: &str,
+        keep: f64,
+        context: &mut Context,
+        documents: &Documents,
+    ) -> Result<(), EngineError> {
+        let question = match self.embedder.as_deref() {
+            Some(embedder) => Question::Vector(embedder.embed_query(query).await?, embedder),
+            None => Question::Words(self.lexical.query(query).indices, &self.lexical),
+        };
         for passage in &mut context.passages {
             let Some(stored) = documents.get(&passage.doc) else { continue };
             let document = &stored.document;
@@ -132,46 +146,50 @@ impl Engine {
                 .into_iter()
                 .map(|sentence| slice(&document.text, sentence))
                 .collect();
-            match self.nearness(&request.query, &texts).await {
-                Ok(scores) => passage.keep(select(document, passage.span, &scores, keep), document),
-                Err(error) => {
-                    warnings.push(format!("not all is compressed: {}", with_causes(&error)));
-                    break;
-                }
+            let scores = question.nearness(&texts).await?;
+            passage.keep(select(document, passage.span, &scores, keep), document);
+        }
+        Ok(())
+    }
+}
+
+/// A question as sentences are compared with it, and what makes the same of them.
+enum Question<'a> {
+    /// By the cosine of vectors.
+    Vector(Vec<f32>, &'a dyn Embedder),
+    /// By the words that both have, in a store without vectors.
+    Words(Vec<u32>, &'a LexicalEncoder),
+}
+
+impl Question<'_> {
+    /// How near texts are, each; higher is nearer.
+    async fn nearness(&self, texts: &[&str]) -> Result<Vec<f32>, EngineError> {
+        match self {
+            Question::Vector(question, embedder) => {
+                let cut: Vec<&str> = texts.iter().map(|text| beginning(text, *embedder)).collect();
+                let vectors = embedder.embed_passages(&cut).await?;
+                let cosine =
+                    |vector: Vec<f32>| vector.iter().zip(question).map(|(a, b)| a * b).sum();
+                Ok(vectors.into_iter().map(cosine).collect())
+            }
+            Question::Words(question, lexical) => {
+                let shared = |text: &&str| {
+                    let words = lexical.passage(text).indices;
+                    words.iter().filter(|word| question.contains(word)).count() as f32
+                };
+                Ok(texts.iter().map(shared).collect())
             }
         }
-        context.tokens = context.passages.iter().map(|passage| passage.tokens).sum();
-        Some((before, context.tokens))
     }
+}
 
-    /// How near texts are to a question: the cosine of their vectors, or by the words they share where there are none.
-    async fn nearness(&self, query: &str, texts: &[&str]) -> Result<Vec<f32>, EngineError> {
-        if let Some(embedder) = &self.embedder {
-            let limit = embedder.describe().max_tokens;
-            // A sentence that the model does not take is judged by its beginning.
-            let cut: Vec<&str> = texts
-                .iter()
-                .map(|text| {
-                    let mut end = text.len();
-                    while end > 0
-                        && embedder.count_tokens(text.get(..end).unwrap_or_default()) > limit
-                    {
-                        end = text.floor_char_boundary(end / 2);
-                    }
-                    text.get(..end).unwrap_or_default()
-                })
-                .collect();
-            let question = embedder.embed_query(query).await?;
-            let vectors = embedder.embed_passages(&cut).await?;
-            let cosine = |vector: Vec<f32>| vector.iter().zip(&question).map(|(a, b)| a * b).sum();
-            return Ok(vectors.into_iter().map(cosine).collect());
-        }
-        let question = self.lexical.query(query);
-        let shared = |text: &&str| {
-            let words = self.lexical.passage(text);
-            let common = words.indices.iter().filter(|word| question.indices.contains(word));
-            common.count() as f32
-        };
-        Ok(texts.iter().map(shared).collect())
+/// What a model takes of a text: all of it, else a half of it, or of that, from its start.
+fn beginning<'a>(text: &'a str, embedder: &dyn Embedder) -> &'a str {
+    let limit = embedder.describe().max_tokens;
+    let mut taken = text;
+    while !taken.is_empty() && embedder.count_tokens(taken) > limit {
+        let half = taken.floor_char_boundary(taken.len() / 2);
+        taken = taken.get(..half).unwrap_or_default();
     }
+    taken
 }

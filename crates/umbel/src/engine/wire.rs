@@ -453,6 +453,12 @@ pub fn node_name(response: &SearchResponse, node: NodeRef, span: Option<Span>) -
     }
 }
 
+/// The share of the tokens that compression removed, 0 to 1; `None` where nothing was compressed.
+pub fn removed(response: &SearchResponse) -> Option<f64> {
+    let (before, after) = response.compressed.filter(|&(before, _)| before > 0)?;
+    Some(1.0 - after as f64 / before as f64)
+}
+
 /// The headings of a passage: those above it, and those inside it.
 pub fn headings(document: &Document, passage: &Passage) -> (Vec<String>, Vec<String>) {
     let tree = &document.tree;
@@ -576,10 +582,8 @@ pub fn trace(response: &SearchResponse) -> TraceJson {
                 window: crop.window.into(),
             })
             .collect(),
-        compressed: response.compressed.map(|(before, after)| CompressedJson {
-            tokens_before: before,
-            tokens_after: after,
-            removed: 1.0 - after as f64 / before.max(1) as f64,
+        compressed: response.compressed.zip(removed(response)).map(|((before, after), removed)| {
+            CompressedJson { tokens_before: before, tokens_after: after, removed }
         }),
         counts: CountsJson {
             children_retrieved: trace.counts.children_retrieved,
@@ -650,10 +654,10 @@ pub fn ask(response: &AskResponse) -> AskJson {
             prompt_tokens: usage.prompt_tokens,
             completion_tokens: usage.completion_tokens,
         }),
-        error: response.failure.as_ref().map(|error| ErrorJson {
-            message: with_causes(error),
-            hint: error.hint().map(str::to_owned),
-        }),
+        error: response
+            .failure
+            .as_ref()
+            .map(|error| ErrorJson { message: with_causes(error), hint: error.hint() }),
         search,
     }
 }

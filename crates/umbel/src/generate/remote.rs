@@ -7,6 +7,7 @@
 //! own. The caller's executor is told of pieces through a channel and is never blocked.
 
 mod answer;
+mod refusal;
 
 use std::fmt;
 use std::io::{self, Read as _};
@@ -18,10 +19,12 @@ use futures_channel::mpsc as futures_mpsc;
 use serde::Serialize;
 
 use self::answer::{Answer, End, Fault, Token};
+use self::refusal::Refused;
 use super::{
-    Finish, GenerateError, GenerateRequest, Generation, Generator, GeneratorInfo, OnDelta, Wait,
+    Finish, GenerateError, GenerateRequest, Generation, Generator, GeneratorInfo, OnDelta, Usage,
+    Wait,
 };
-use crate::remote::{Client, Endpoint, Phase, RemoteError, read_error};
+use crate::remote::{Client, Endpoint, Opened, Phase, RemoteError, read_error};
 
 const ROUTE: &str = "/v1/chat/completions";
 
@@ -60,7 +63,8 @@ impl RemoteOptions {
     }
 }
 
-/// A model behind `/v1/chat/completions`.
+/// A model behind `/v1/chat/completions`. A parameter that the server refuses by name is left out, or sent under its newer
+/// name, from then on.
 pub struct RemoteGenerator {
     info: GeneratorInfo,
     shared: Arc<Shared>,
@@ -73,6 +77,7 @@ struct Shared {
     first_token_timeout: Duration,
     next_token_timeout: Duration,
     ask_usage: bool,
+    refused: Refused,
 }
 
 impl fmt::Debug for RemoteGenerator {
@@ -95,6 +100,7 @@ impl RemoteGenerator {
             first_token_timeout: options.first_token_timeout,
             next_token_timeout: options.next_token_timeout,
             ask_usage: options.ask_usage,
+            refused: Refused::default(),
         };
         Ok(Self { info: GeneratorInfo { model: options.model }, shared: Arc::new(shared) })
     }
@@ -118,23 +124,27 @@ impl Generator for RemoteGenerator {
         let body = serde_json::to_value(Body::new(&self.info.model, request, shared.ask_usage))
             .map_err(|error| no_thread(error.into()))?;
         let (sender, mut pieces) = futures_mpsc::unbounded();
-        let of_thread = Arc::clone(shared);
+        let (of_thread, asked) = (Arc::clone(shared), body.clone());
         thread::Builder::new()
             .name("umbel-generate".to_owned())
-            .spawn(move || of_thread.watch(body, &sender))
+            .spawn(move || of_thread.watch(asked, &sender))
             .map_err(|error| no_thread(error.into()))?;
 
         let mut text = String::new();
+        let generation = |text: String, finish: Finish, usage: Option<Usage>| {
+            let left_out = shared.refused.left_out(&body);
+            Generation { text, finish, usage, left_out }
+        };
         loop {
             match pieces.recv().await {
                 Ok(Piece::Text(delta)) => {
                     text.push_str(&delta);
                     if on_delta(&delta).is_break() {
-                        return Ok(Generation { text, finish: Finish::Broken, usage: None });
+                        return Ok(generation(text, Finish::Broken, None));
                     }
                 }
                 Ok(Piece::End(Ok(End { finish, usage }))) => {
-                    return Ok(Generation { text, finish, usage });
+                    return Ok(generation(text, finish, usage));
                 }
                 Ok(Piece::End(Err(failure))) => return Err(shared.error(failure, text)),
                 Err(_closed) => {
@@ -187,7 +197,7 @@ impl Shared {
         let (shared, caller) = (Arc::clone(self), pieces.clone());
         thread::Builder::new()
             .name("umbel-generate-read".to_owned())
-            .spawn(move || drop(shared.read(&body, &caller, &said)))
+            .spawn(move || drop(shared.read(body, &caller, &said)))
             .map_err(Failure::NoThread)?;
 
         let limit_bytes = self.client.endpoint().max_answer_bytes;
@@ -241,14 +251,11 @@ impl Shared {
     /// Asks, and passes on what comes until it ends or nobody listens.
     fn read(
         &self,
-        body: &serde_json::Value,
+        body: serde_json::Value,
         caller: &Pieces,
         said: &mpsc::SyncSender<Read>,
     ) -> Result<(), mpsc::SendError<Read>> {
-        let silence = self.first_token_timeout.max(self.next_token_timeout);
-        let timeouts = (self.first_token_timeout, silence);
-        let opened = self.client.open(ROUTE, body, timeouts, &|| !caller.is_closed());
-        let mut opened = match opened {
+        let mut opened = match self.open(body, caller) {
             Ok(opened) => opened,
             Err(error) => return said.send(Read::End(Err(error))),
         };
@@ -260,6 +267,20 @@ impl Shared {
                 Ok(n_bytes) => said.send(Read::Bytes(buffer[..n_bytes].to_vec()))?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return said.send(Read::End(Err(read_error(&self.url, error)))),
+            }
+        }
+    }
+
+    /// Asks, and once more for each parameter that the server refuses.
+    fn open(&self, mut body: serde_json::Value, caller: &Pieces) -> Result<Opened, RemoteError> {
+        let silence = self.first_token_timeout.max(self.next_token_timeout);
+        let timeouts = (self.first_token_timeout, silence);
+        self.refused.apply(&mut body);
+        loop {
+            match self.client.open(ROUTE, &body, timeouts, &|| !caller.is_closed()) {
+                Err(RemoteError::Status { status, answer, .. })
+                    if self.refused.heed(status, &answer, &mut body) => {}
+                opened => return opened,
             }
         }
     }

@@ -9,7 +9,7 @@ use umbel::core::leaf::{EmbedLimit, embedded_text};
 use umbel::core::merge::{BlockedBy, ItemKind};
 use umbel::core::offsets::TokenCounter as _;
 use umbel::core::outline::{Format, parse};
-use umbel::core::pack::DropReason;
+use umbel::core::pack::{DropReason, Order};
 use umbel::core::span::Span;
 use umbel::core::trace::assemble;
 use umbel::tokens::OpenAiTokens;
@@ -119,6 +119,23 @@ fn l6_neighbouring_hits_are_one_passage() {
 }
 
 #[test]
+fn l6_passages_of_one_document_can_be_had_in_its_order() {
+    let document = read(&long_section("A", 10));
+    let leaf = |at: usize| document.tree.leaves[at].span;
+    let first = leaf(4).hull(leaf(5));
+    for (order, expected) in
+        [(Order::Evidence, [leaf(7), first]), (Order::Document, [first, leaf(7)])]
+    {
+        let mut config = settings(2000);
+        config.merge.enabled = false;
+        config.pack.order = order;
+        let (context, _) = context(&[&document], &[(0, 7), (0, 5), (0, 4)], &config);
+        let found: Vec<Span> = context.passages.iter().map(|passage| passage.span).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
 fn l6_siblings_of_neighbouring_hits_are_one_passage() {
     let document = read_with(&long_section("A", 10), &["leaf.levels=[]"], None);
     let mut config = settings(3000);
@@ -225,7 +242,7 @@ fn the_order_of_documents_changes_nothing_but_the_order() {
     config.merge.enabled = false;
     let found = [(1, 4), (0, 5), (1, 2), (0, 0)];
     let (by_evidence, _) = context(&documents, &found, &config);
-    config.pack.order = umbel::core::pack::Order::Document;
+    config.pack.order = Order::Document;
     let (by_document, _) = context(&documents, &found, &config);
     let places = |context: &umbel::core::pack::Context| {
         context.passages.iter().map(|p| (p.doc.0, p.span)).collect::<Vec<_>>()
@@ -372,15 +389,20 @@ fn p5_sections_of_6000_tokens_are_cropped_around_their_evidence() {
     let section =
         |n: u32| document.tree.leaves.iter().position(|leaf| leaf.top_level == Some(n)).unwrap();
     let found: Vec<(usize, usize)> = (0..4).map(|n| (0, section(n) + 9 * n as usize + 3)).collect();
-    for (budget, limit) in [(4000, 800), (1000, 800), (100, 800)] {
+    for budget in [4000, 1000, 100] {
         let mut config = settings(budget);
         config.expansion = Expansion::Parent;
         let (context, trace) = context(&[&document], &found, &config);
         assert_eq!(trace.crops.len(), 4);
-        for crop in &trace.crops {
-            assert!(document.offsets.tokens.count(crop.window) <= limit);
+        for (crop, &(_, ordinal)) in trace.crops.iter().zip(&found) {
+            assert!(crop.tokens > 6000, "{}", crop.tokens);
+            assert!(document.offsets.tokens.count(crop.window) <= 800);
+            let leaf = document.tree.leaves[ordinal].span;
+            assert!(crop.window.contains(leaf));
+            let delivered = context.passages.iter().any(|p| p.span.contains(leaf));
+            let dropped = context.dropped.iter().any(|dropped| dropped.span == crop.window);
+            assert!(delivered != dropped, "budget {budget}");
         }
-        assert_eq!(context.passages.len() + context.dropped.len(), 4, "budget {budget}");
         assert!(context.passages.iter().all(|p| p.kind == ItemKind::Cropped));
     }
 }
@@ -462,19 +484,40 @@ impl EmbedLimit for Fours {
     }
 }
 
+/// An embedder whose tokens are those of the budget, and two special ones.
+struct Budget(usize);
+impl EmbedLimit for Budget {
+    fn max_tokens(&self) -> usize {
+        self.0
+    }
+    fn count_tokens(&self, text: &str) -> usize {
+        OpenAiTokens::o200k().count(text) + 2
+    }
+}
+
 #[test]
-fn c6_what_is_embedded_stays_within_the_hard_limit() {
-    for sections in 2..7 {
-        let page: String = (0..sections)
-            .map(|n| format!("### Part {n}\n\n{}\n\n", prose(n, 198 / sections - 12)))
-            .collect();
-        let limit = Fours(256);
-        let document = read_with(&format!("# T\n\n## A\n\n{page}"), &[], Some(&limit));
-        holds(&document);
-        for leaf in &document.tree.leaves {
-            assert!(leaf.tokens <= 200);
-            let embedded = embedded_text(&document.text, &document.title, &document.tree, leaf);
-            assert!(limit.count_tokens(&embedded) <= 256, "{embedded}");
+fn c6_sections_of_the_target_minus_one_stay_within_the_hard_limit() {
+    let counter = OpenAiTokens::o200k();
+    for n_sections in 2..7 {
+        let section = |n: usize, words: usize| format!("### Part {n}\n\n{}", prose(n, words));
+        let page = |last: usize| {
+            let words = |n: usize| if n + 1 == n_sections { last } else { 199 / n_sections - 12 };
+            (0..n_sections).map(|n| section(n, words(n))).collect::<Vec<_>>()
+        };
+        let sum =
+            |sections: &[String]| sections.iter().map(|text| counter.count(text)).sum::<usize>();
+        let sections = (1..199).map(page).find(|sections| sum(sections) == 199).unwrap();
+        let text = format!("# T\n\n## A\n\n{}\n", sections.join("\n\n"));
+        // From what takes the whole with its headings to what takes the target alone.
+        for limit in [256, 210, 202, 200] {
+            let limit = Budget(limit);
+            let document = read_with(&text, &[], Some(&limit));
+            holds(&document);
+            for leaf in &document.tree.leaves {
+                assert!(leaf.tokens <= 200);
+                let embedded = embedded_text(&document.text, &document.title, &document.tree, leaf);
+                assert!(limit.count_tokens(&embedded) <= limit.max_tokens(), "{embedded}");
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use umbel::engine::Engine;
 use umbel::engine::answer::{AskRequest, SearchRequest};
 use umbel::engine::ingest::IngestRequest;
 use umbel::engine::wire;
+use umbel::rerank::{RerankError, RerankRequest, Reranker, RerankerInfo};
 
 fn config(sets: &[&str]) -> Config {
     Config::load(None, &[], &sets.iter().map(|&set| set.to_owned()).collect::<Vec<_>>()).unwrap()
@@ -112,6 +113,43 @@ fn compression_keeps_offsets_and_says_what_it_removed() {
             .collect();
         assert!(pieces.is_empty() || passage.rendered.ends_with(&pieces.join(" […] ")));
     }
+}
+
+#[test]
+fn where_nothing_is_found_nothing_is_compressed() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let request = SearchRequest::new("zebra", config(&["search.keep=0.4"]));
+    let answer = block_on(engine.search(&request)).unwrap();
+    assert!(answer.context.passages.is_empty());
+    assert_eq!(wire::search(&answer).trace.compressed, None);
+}
+
+/// Takes its time, and then fails.
+struct Slow(RerankerInfo);
+
+#[async_trait::async_trait]
+impl Reranker for Slow {
+    fn describe(&self) -> &RerankerInfo {
+        &self.0
+    }
+
+    async fn rerank(&self, _: &RerankRequest<'_>) -> Result<Vec<f32>, RerankError> {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn the_time_of_a_reranker_that_fails_is_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let slow = Slow(RerankerInfo { model: "slow".to_owned() });
+    let engine = engine(dir.path()).with_reranker(Arc::new(slow));
+    let answer =
+        block_on(engine.search(&SearchRequest::new("pumps run", Config::default()))).unwrap();
+    let took = wire::search(&answer).trace.timings_ms;
+    assert!(took["rerank"] >= 30.0, "{took:?}");
+    assert!(answer.warnings.iter().any(|w| w.contains("0 scores for")), "{:?}", answer.warnings);
 }
 
 /// Embeds everything in one direction, until it breaks.

@@ -4,8 +4,10 @@ use super::support::{context, read_with, settings};
 use proptest::prelude::*;
 use umbel::core::document::Document;
 use umbel::core::expand::Expansion;
+use umbel::core::id::DocId;
 use umbel::core::merge::{RatioBy, Rule};
 use umbel::core::pack::Order;
+use umbel::core::span::Span;
 
 fn any_block() -> impl Strategy<Value = String> {
     let sentence = "[A-Z][a-zé]{1,8}( [a-z0-9漢🙂]{1,9}| \\(e\\.g\\. [a-z]{2,5}\\)|, [A-Z]{2}-[0-9]{4}){1,14}[.!?]";
@@ -37,6 +39,14 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         (0.0f64..=1.0).prop_map(|ratio| Rule::Ratio { ratio, by: RatioBy::Tokens }),
         (0.0f64..=1.0, 0.0f64..=1.0).prop_map(|(base, flat_base)| Rule::Budget { base, flat_base }),
     ]
+}
+
+/// The leaves of a list with their documents, best first.
+fn retrieved(documents: &[&Document], found: &[(usize, usize)]) -> Vec<(DocId, Span)> {
+    let leaf = |&(doc, ordinal): &(usize, usize)| {
+        (DocId(doc as u64), documents[doc].tree.leaves[ordinal].span)
+    };
+    found.iter().map(leaf).collect()
 }
 
 proptest! {
@@ -86,9 +96,25 @@ proptest! {
         let topmost = trace.merge.fires.iter().filter(|fire| fire.absorbed_by.is_none());
         prop_assert_eq!(trace.counts.parents_substituted, topmost.count());
         prop_assert!(trace.merge.fires.is_empty() || trace.merge.could_fire);
-        // Evidence that was retrieved is delivered or listed as dropped.
-        let delivered: usize = context.passages.iter().map(|passage| passage.evidence.len()).sum();
-        prop_assert!(delivered == trace.counts.children_retrieved || !context.dropped.is_empty()
-            || context.passages.iter().any(|p| p.kind == umbel::core::merge::ItemKind::Cropped));
+        // A passage's evidence is what was retrieved of it, all of it, best first.
+        let retrieved = retrieved(&documents, &found[..trace.counts.children_retrieved]);
+        for passage in &context.passages {
+            let inside = retrieved.iter().filter(|(doc, span)| *doc == passage.doc && passage.span.contains(*span));
+            prop_assert!(passage.evidence.iter().map(|e| e.span).eq(inside.map(|&(_, span)| span)));
+        }
+        // What was retrieved and is in no passage is dropped, and nothing is dropped that is in one.
+        for (doc, leaf) in &retrieved {
+            let delivered = context.passages.iter().any(|p| p.doc == *doc && p.span.contains(*leaf));
+            let dropped = context.dropped.iter().any(|d| d.doc == *doc && d.span.contains(*leaf));
+            prop_assert!(delivered || dropped, "{leaf} is nowhere");
+        }
+        for dropped in &context.dropped {
+            let delivered = context.passages.iter().any(|p| p.doc == dropped.doc && p.span.contains(dropped.span));
+            prop_assert!(!delivered, "{} is dropped and delivered", dropped.span);
+        }
+        // Leaves that merged give way to one item for each topmost node.
+        let replaced = trace.counts.children_retrieved + trace.counts.parents_substituted - trace.counts.after_merge;
+        prop_assert!(replaced >= 2 * trace.counts.parents_substituted);
+        prop_assert_eq!(trace.counts.final_context, context.passages.len());
     }
 }

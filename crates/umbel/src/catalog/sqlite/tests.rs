@@ -1,5 +1,6 @@
 //! The conformance suite on a disk and in memory, files that are not catalogs, and a writer that is killed.
 
+use super::file::{beside, connect_immutable, log_is_empty};
 use super::*;
 use crate::catalog::conformance::{self, new_document};
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,6 +211,22 @@ fn a_catalog_of_format_1_is_migrated() {
     let new = put_all(&[("b.md", "one\n")]);
     now(catalog.commit(new)).unwrap();
     assert_eq!(now(catalog.describe()).unwrap().documents, 2);
+}
+
+#[test]
+fn a_copy_of_an_older_catalog_is_migrated_and_the_file_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format_1(folder.path());
+    let before = fs_err::read(&path).unwrap();
+    check_format_1(&SqliteCatalog::open_copy(&path).unwrap());
+    assert_eq!(fs_err::read(&path).unwrap(), before);
+    check_is_format_1(&path);
+    // One whose file has a log, as a crash leaves it, is copied with what stands there.
+    let writer = Connection::open(&path).unwrap();
+    prepare_writer(&writer).unwrap();
+    writer.execute("UPDATE settings SET value = 'late' WHERE key = 'model'", []).unwrap();
+    let copy = SqliteCatalog::open_copy(&path).unwrap();
+    assert_eq!(now(copy.describe()).unwrap().settings["model"], "late");
 }
 
 #[test]

@@ -155,6 +155,56 @@ fn the_request_says_what_is_wanted_and_nothing_else() {
     );
 }
 
+/// A server that refuses some parameters, as hosted models do, and answers what is left.
+fn picky() -> Server {
+    let refuse = |message: &str| {
+        Reply::with("400 Bad Request", &json!({"error": {"message": message}}).to_string())
+    };
+    Server::start(move |_, request| {
+        let has = |name: &str| request.body.get(name).is_some();
+        match () {
+            () if has("max_tokens") => refuse(
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            ),
+            () if has("temperature") => refuse(
+                "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.",
+            ),
+            () => Reply::events().and(delta("Hi")).and(STOP),
+        }
+    })
+}
+
+#[test]
+fn a_parameter_that_the_server_refuses_is_given_up_once_and_for_all() {
+    let server = picky();
+    let generator = RemoteGenerator::new(options(&server)).unwrap();
+    let request = GenerateRequest { max_tokens: Some(9), temperature: Some(0.0), ..request() };
+    for n_requests in [3, 4] {
+        let mut go_on = |_: &str| ControlFlow::Continue(());
+        let generation = block_on(generator.generate(&request, &mut go_on)).unwrap();
+        assert_eq!(
+            (generation.text.as_str(), &generation.left_out[..]),
+            ("Hi", &["temperature"][..])
+        );
+        let requests = server.requests();
+        assert_eq!(requests.len(), n_requests);
+        let last = &requests[n_requests - 1].body;
+        assert_eq!(last["max_completion_tokens"], 9);
+        assert!(last.get("max_tokens").is_none() && last.get("temperature").is_none(), "{last}");
+    }
+}
+
+#[test]
+fn a_refusal_of_something_else_is_an_error_at_once() {
+    let server = Server::scripted(vec![Reply::with("400 No", "max_tokens is too large: 9")]);
+    let generator = RemoteGenerator::new(options(&server)).unwrap();
+    let request = GenerateRequest { max_tokens: Some(9), ..request() };
+    let mut go_on = |_: &str| ControlFlow::Continue(());
+    let error = block_on(generator.generate(&request, &mut go_on)).unwrap_err();
+    assert!(matches!(error, GenerateError::Status { status: 400, .. }), "{error:?}");
+    assert_eq!(server.requests().len(), 1);
+}
+
 #[test]
 fn a_receiver_that_has_enough_ends_it() {
     let endless = (0..100).fold(Reply::events(), |reply, _| reply.and(delta("la ")).wait(100));

@@ -3,13 +3,14 @@
 use super::support::{context, hits, leaf_texts, library, read, read_with, settings, text};
 use std::collections::BTreeSet;
 use umbel::core::check::{Allowed, check};
+use umbel::core::collapse::collapse;
 use umbel::core::document::Document;
 use umbel::core::expand::Expansion;
 use umbel::core::leaf::{EmbedLimit, embedded_text};
-use umbel::core::merge::{BlockedBy, ItemKind};
+use umbel::core::merge::{BlockedBy, Item, ItemKind, MergeConfig, merge};
 use umbel::core::offsets::TokenCounter as _;
 use umbel::core::outline::{Format, parse};
-use umbel::core::pack::{DropReason, Order};
+use umbel::core::pack::{DropReason, Order, pack};
 use umbel::core::span::Span;
 use umbel::core::trace::assemble;
 use umbel::tokens::OpenAiTokens;
@@ -273,6 +274,23 @@ fn a_reserve_and_what_stands_around_passages_are_counted() {
     assert_eq!(run(&config, 0).passages.len(), 3);
     config.pack.reserve_tokens = 1;
     assert_eq!(run(&config, 0).passages.len(), 2);
+}
+
+#[test]
+fn what_comes_in_with_something_else_is_not_dropped() {
+    // By itself a word inside a line has two edges to pay for; the whole line has none.
+    let document = read_with("Ant. Bee. Cow.\n", &["leaf.target=2", "leaf.levels=[]"], None);
+    let library = library(&[&document]);
+    let voices = collapse(hits(&[&document], &[(0, 1), (0, 0)]), 9).voices;
+    let unmerged = MergeConfig { enabled: false, ..MergeConfig::default() };
+    let (mut items, _) = merge(&voices, &library, &unmerged, 9, 100);
+    let line = Span::new(0, document.text.trim_end().len());
+    let packed = |items: &[Item]| pack(items, &library, settings(7).pack, None);
+    assert_eq!(packed(&items).dropped.len(), 1);
+    (items[1].kind, items[1].span) = (ItemKind::Window, line);
+    let context = packed(&items);
+    assert_eq!((context.passages[0].span, context.passages[0].evidence.len()), (line, 2));
+    assert!(context.dropped.is_empty(), "{:?}", context.dropped);
 }
 
 #[test]

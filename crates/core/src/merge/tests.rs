@@ -1,0 +1,379 @@
+//! Both rules on trees as text: what fires, what nearly does, what is blocked and why.
+
+use super::*;
+use crate::collapse::Collapsed;
+use crate::document::Document;
+use crate::hit::{Ancestor, Hit, LeafRecord};
+use crate::offsets::{Offsets, TokenOffsets};
+use crate::testing::Bytes;
+use crate::tree::{Leaf, Node, Tree};
+use proptest::prelude::*;
+
+/// A document of nested nodes, as `a(b(c d) e)`: each leaf has ten tokens and ten bytes.
+fn nested(text: &str) -> (Document, Vec<char>) {
+    let mut tree = Tree::default();
+    let mut names = Vec::new();
+    let mut open: Vec<u32> = Vec::new();
+    let letters: Vec<char> = text.chars().collect();
+    for (at, &letter) in letters.iter().enumerate() {
+        match letter {
+            '(' => open.push(tree.nodes.len() as u32 - 1),
+            ')' => {
+                open.pop();
+            }
+            ' ' => {}
+            name => {
+                let index = tree.nodes.len() as u32;
+                let is_leaf = letters.get(at + 1) != Some(&'(');
+                let start = 10 * tree.leaves.len();
+                let span = Span::new(start, start + 10);
+                let kind = if is_leaf { NodeKind::Leaf } else { NodeKind::Section };
+                let parent = open.last().copied();
+                tree.nodes.push(Node {
+                    kind,
+                    span,
+                    tokens: 10,
+                    parent,
+                    children: Vec::new(),
+                    path: Vec::new(),
+                });
+                if let Some(parent) = parent {
+                    tree.nodes[parent as usize].children.push(index);
+                }
+                names.push(name);
+                if is_leaf {
+                    tree.leaves.push(Leaf {
+                        span,
+                        tokens: 10,
+                        node: index,
+                        path: Vec::new(),
+                        embedded_headings: 0,
+                        prefix: Vec::new(),
+                        top_level: None,
+                        has_body: true,
+                    });
+                    for &above in &open {
+                        let node = &mut tree.nodes[above as usize];
+                        node.span = node.span.hull(span);
+                        node.tokens = node.span.len() as u32;
+                    }
+                }
+            }
+        }
+    }
+    tree.nodes[0].kind = NodeKind::Root;
+    let text = "x".repeat(10 * tree.leaves.len());
+    let body = Span::new(0, text.len());
+    let tokens = TokenOffsets::of(&text, &Bytes);
+    let offsets = Offsets { tokens, ..Offsets::default() };
+    let document = Document {
+        text,
+        body,
+        title: String::new(),
+        tree,
+        offsets,
+        anchors: Vec::new(),
+        warnings: Vec::new(),
+    };
+    (document, names)
+}
+
+/// The hits, by the names of their leaves, best first.
+fn voices(document: &Document, names: &[char], found: &str) -> Vec<Voice> {
+    let voice = |(rank, name): (usize, char)| {
+        let node = names.iter().position(|&other| other == name).unwrap() as u32;
+        let tree = &document.tree;
+        let id = LeafId([node as u8; 16]);
+        let ancestors = tree.ancestors(node).map(|above| {
+            let children = tree.nodes[above as usize].children.len() as u32;
+            Ancestor { node: above, children }
+        });
+        let record = LeafRecord {
+            leaf: id,
+            doc: DocId(0),
+            span: tree.nodes[node as usize].span,
+            ordinal: 0,
+            tokens: 10,
+            node,
+            ancestors: ancestors.collect(),
+            cluster: id.into(),
+        };
+        let scores = Scores { fused: 1.0 / (rank as f32 + 1.0), ..Scores::default() };
+        Voice { hit: Hit { record, scores }, others: Vec::new() }
+    };
+    found.chars().enumerate().map(voice).collect()
+}
+
+/// The list after merging, and what fired, nearly fired and was blocked, as names.
+fn run(text: &str, found: &str, config: &MergeConfig, budget_tokens: usize) -> (String, String) {
+    let (document, names) = nested(text);
+    let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
+    let voices = voices(&document, &names, found);
+    let (items, trace) = merge(&voices, &library, config, 30, budget_tokens);
+    let name = |node: u32| names[node as usize].to_string();
+    let list = items.iter().map(|item| name(item.node)).collect();
+    let mut log: Vec<String> = trace
+        .fires
+        .iter()
+        .map(|fire| match fire.absorbed_by {
+            Some(above) => format!("{}<{}", name(fire.share.node.node), name(above.node)),
+            None => name(fire.share.node.node),
+        })
+        .collect();
+    log.extend(trace.near_misses.iter().map(|share| format!("{}?", name(share.node.node))));
+    log.extend(
+        trace.blocked.iter().map(|(share, reason)| format!("{}!{reason:?}", name(share.node.node))),
+    );
+    (list, log.join(" "))
+}
+
+#[track_caller]
+fn check(text: &str, found: &str, list: &str, log: &str) {
+    assert_eq!(run(text, found, &MergeConfig::default(), 1000), (list.to_owned(), log.to_owned()));
+}
+
+#[test]
+fn a_parent_replaces_its_children_when_enough_of_them_hit() {
+    check("r(a(b c d) e(f g h) i)", "bc", "a", "a");
+    check("r(a(b c d) e(f g h) i)", "bf", "bf", "");
+    check("r(a(b c d e f) g h)", "bc", "bc", "a?");
+}
+
+#[test]
+fn a_merged_node_stands_at_the_rank_of_its_best_evidence() {
+    check("r(a(b c) d(e f g) h i)", "ecb", "ea", "a");
+    check("r(a(b c) d(e f g) h i)", "ceb", "ae", "a");
+}
+
+#[test]
+fn merging_goes_up_level_by_level() {
+    check("r(a(b(c d) e(f g)) h(i j k) l m)", "cdfg", "a", "b<a e<a a");
+    check("r(a(b(c d) e(f g)) h(i j k) l m)", "cdf", "bf", "b");
+}
+
+#[test]
+fn nothing_that_was_not_retrieved_counts() {
+    // One child of `a` fired, the other was not retrieved: one of two is no evidence for `a`.
+    check("r(a(b(c d) e) h i j)", "cd", "b", "b");
+    check("r(a(b(c d) e) h i j)", "cde", "a", "b<a a");
+}
+
+#[test]
+fn three_matched_children_fire_of_four_and_not_of_sixteen_or_forty() {
+    let config = MergeConfig { min_siblings: 3, ..MergeConfig::default() };
+    for (children, fires) in [(4, "a"), (16, "a?"), (40, "a?")] {
+        let below: String = (0..children).filter_map(|n| char::from_u32(0x4e00 + n)).collect();
+        let found: String = below.chars().take(3).collect();
+        let (_, log) = run(&format!("r(a({below}) y z)"), &found, &config, 1000);
+        assert_eq!(log, fires, "of {children}");
+    }
+}
+
+#[test]
+fn two_children_of_one_parent_give_one_parent() {
+    let config = MergeConfig { rule: by_children(0.0), ..MergeConfig::default() };
+    let (list, log) = run("r(a(b c d e f g h) i(j k))", "bcj", &config, 1000);
+    assert_eq!((list.as_str(), log.as_str()), ("aj", "a"));
+}
+
+fn by_children(ratio: f64) -> Rule {
+    Rule::Ratio { ratio, by: RatioBy::Children }
+}
+
+fn with_rule(rule: Rule) -> MergeConfig {
+    MergeConfig { rule, ..MergeConfig::default() }
+}
+
+#[test]
+fn a_share_of_tokens_counts_large_children_more() {
+    // `b` is a section of 30 tokens, `c` and `d` are leaves of 10.
+    let half = |by| with_rule(Rule::Ratio { ratio: 0.7, by });
+    let page = "r(a(b(x y z) c d) h i j k l m)";
+    assert_eq!(run(page, "xyzc", &half(RatioBy::Children), 1000).1, "b a?");
+    assert_eq!(run(page, "xyzc", &half(RatioBy::Tokens), 1000).1, "b<a a");
+    let quarter = |by| with_rule(Rule::Ratio { ratio: 0.5, by });
+    assert_eq!(run(page, "cd", &quarter(RatioBy::Children), 1000).1, "a");
+    assert_eq!(run(page, "cd", &quarter(RatioBy::Tokens), 1000).1, "a?");
+}
+
+#[test]
+fn the_budget_rule_asks_for_more_as_the_budget_fills() {
+    let third = with_rule(Rule::Budget { base: 1.0 / 3.0, flat_base: 1.0 / 3.0 });
+    // Two of five leaves are 20 of 50 tokens: enough while little is used, not at the end.
+    let page = "r(a(b c d e f) g(h i j k l) m n o p)";
+    assert_eq!(run(page, "bc", &third, 1000).1, "a");
+    assert_eq!(run(page, "bc", &third, 80).1, "a?");
+    // What was taken before counts as used: `a` is 50 of 100 tokens when `h` and `i` come.
+    assert_eq!(run(page, "bchi", &third, 200), ("ahi".to_owned(), "a g?".to_owned()));
+}
+
+#[test]
+fn the_budget_rule_asks_for_more_where_no_section_holds_the_text() {
+    let check = |flat_base: f64, page: &str, found: &str, expected: &str| {
+        let rule = with_rule(Rule::Budget { base: 0.25, flat_base });
+        assert_eq!(run(page, found, &rule, 1000).1, expected, "{page} at {flat_base}");
+    };
+    // Two of four leaves: a share of one half, when a fiftieth of the budget is used.
+    for (flat_base, root) in [(0.25, "r"), (0.45, "r"), (0.5, "r?"), (0.75, "r?")] {
+        check(flat_base, "r(a b c d)", "ab", root);
+        check(flat_base, "r(a(b c d e) f g)", "bc", "a");
+    }
+}
+
+#[test]
+fn the_budget_rule_merges_only_what_still_fits() {
+    let third = with_rule(Rule::Budget { base: 1.0 / 3.0, flat_base: 1.0 / 3.0 });
+    let page = "r(a(b c d) g(h i j) m n o p)";
+    assert_eq!(run(page, "bchi", &third, 60).1, "a g r?");
+    assert_eq!(run(page, "bchi", &third, 55).1, "a g!Budget");
+}
+
+#[test]
+fn the_budget_rule_goes_up_and_takes_in_what_comes_later() {
+    let third = with_rule(Rule::Budget { base: 1.0 / 3.0, flat_base: 1.0 / 3.0 });
+    let page = "r(a(b(c d) e(f g)) h(i j k) l m n o p q)";
+    // `b` fires at the second leaf; `a` has one matched child until `e` fires.
+    assert_eq!(run(page, "cdfg", &third, 1000), ("a".to_owned(), "b<a e<a a".to_owned()));
+    assert_eq!(run(page, "cfdg", &third, 1000), ("a".to_owned(), "b<a e<a a".to_owned()));
+}
+
+#[test]
+fn what_is_too_large_is_blocked_with_the_reason() {
+    let capped = MergeConfig { max_merge_tokens: 25, ..MergeConfig::default() };
+    assert_eq!(run("r(a(b c d) e f g h)", "bc", &capped, 1000).1, "a!MaxMergeTokens");
+    assert_eq!(run("r(a(b c d) e f g h)", "bc", &MergeConfig::default(), 25).1, "a!Budget");
+    let protected = MergeConfig { merge_root: false, ..MergeConfig::default() };
+    assert_eq!(run("r(a b)", "ab", &protected, 1000), ("ab".to_owned(), "r!Root".to_owned()));
+    assert_eq!(run("r(a b)", "ab", &MergeConfig::default(), 1000).0, "r");
+    let off = MergeConfig { enabled: false, ..MergeConfig::default() };
+    assert_eq!(run("r(a b)", "ab", &off, 1000), ("ab".to_owned(), String::new()));
+}
+
+/// The list after merging and what fired or gave way, where the second document is a copy of the first: upper case is the
+/// copy, and each letter of `found` brings along the copy's leaf of the same name.
+fn run_copies(text: &str, found: &str) -> (String, String) {
+    let (document, names) = nested(text);
+    let library: Library<'_> = [(DocId(0), &document), (DocId(1), &document)].into_iter().collect();
+    let lower = found.to_lowercase();
+    let mut voices = voices(&document, &names, &lower);
+    for (voice, letter) in voices.iter_mut().zip(found.chars()) {
+        let mut copy = voice.hit.clone();
+        copy.record.doc = DocId(1);
+        if letter.is_uppercase() {
+            std::mem::swap(&mut copy, &mut voice.hit);
+        }
+        voice.others.push(copy);
+    }
+    let (items, trace) = merge(&voices, &library, &MergeConfig::default(), 30, 1000);
+    let name = |doc: DocId, node: u32| {
+        let name = names[node as usize];
+        if doc == DocId(1) { name.to_ascii_uppercase() } else { name }
+    };
+    let list = items.iter().map(|item| name(item.doc, item.node)).collect();
+    let fired = trace.fires.iter().map(|fire| name(fire.share.node.doc, fire.share.node.node));
+    let gave_way = trace.blocked.iter().map(|(share, reason)| {
+        assert_eq!(*reason, BlockedBy::Rival);
+        name(share.node.doc, share.node.node)
+    });
+    let log = fired.collect::<String>() + "!" + &gave_way.collect::<String>();
+    (list, log)
+}
+
+#[track_caller]
+fn check_copies(found: &str, list: &str, log: &str) {
+    let page = "r(a(b c d) e(f g h) i j k l m)";
+    assert_eq!(run_copies(page, found), (list.to_owned(), log.to_owned()), "{found}");
+}
+
+#[test]
+fn of_two_nodes_that_hold_the_same_clusters_one_fires() {
+    check_copies("bc", "a", "a!A");
+    check_copies("BC", "A", "A!a");
+    // One speaks here, one there: the scores are the same, so the smaller id fires.
+    check_copies("bC", "a", "a!A");
+    check_copies("bCD", "A", "A!a");
+    check_copies("bcFG", "aE", "aE!eA");
+}
+
+#[test]
+fn a_cluster_counts_by_any_member_and_is_then_gone_everywhere() {
+    // `c` speaks in the copy, its twin stands beside `b`.
+    let (list, _) = run_copies("r(a(b c d) e(f g h) i j k l m)", "bC");
+    assert_eq!(list, "a", "the copy's `C` is not delivered as well");
+}
+
+#[test]
+fn every_member_of_a_reranked_cluster_has_the_score_of_its_speaker() {
+    let (document, names) = nested("r(a(b c d) e f g h)");
+    let library: Library<'_> = [(DocId(0), &document), (DocId(1), &document)].into_iter().collect();
+    let mut voices = voices(&document, &names, "bc");
+    // `c` speaks in the copy, and counts for `a` by its twin.
+    let twin = voices[1].hit.clone();
+    voices[1].hit.record.doc = DocId(1);
+    voices[1].others.push(twin);
+    let mut list = Collapsed { voices, retrieved: 3, examined: 3 };
+    list.rerank(&[-1.0, 3.0]);
+    let (items, _) = merge(&list.voices, &library, &MergeConfig::default(), 30, 1000);
+    let merged = items.iter().find(|item| item.kind == ItemKind::Merged).unwrap();
+    let scores: Vec<_> = merged.evidence.iter().map(|e| e.scores.rerank).collect();
+    assert_eq!(scores, [Some(3.0), Some(-1.0)]);
+    assert!(merged.score().total_cmp(&3.0).is_eq());
+}
+
+/// A tree as `a(b(c d) e)`, each inner node with two to four children, and names for up to 60 nodes.
+fn any_tree() -> impl Strategy<Value = String> {
+    let leaf = Just("x".to_owned());
+    let tree = leaf.prop_recursive(3, 40, 4, |inner| {
+        prop::collection::vec(inner, 2..5).prop_map(|below| format!("x({})", below.concat()))
+    });
+    let inner = prop::collection::vec(tree, 2..5);
+    inner.prop_map(|below| {
+        let mut names = (0..).filter_map(|n| char::from_u32(0x4e00 + n));
+        let shape = format!("x({})", below.concat());
+        shape.chars().map(|c| if c == 'x' { names.next().unwrap_or(c) } else { c }).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn raising_the_share_adds_no_fire_and_the_absorbed_are_counted(
+        text in any_tree(),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 1..20),
+        (low, high) in (0.0f64..=1.0, 0.0f64..=1.0),
+        by_tokens in any::<bool>(),
+        min_siblings in 1usize..4,
+    ) {
+        let (document, names) = nested(&text);
+        let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
+        let leaves: Vec<char> =
+            document.tree.leaves.iter().map(|leaf| names[leaf.node as usize]).collect();
+        let mut found: Vec<char> = picks.iter().map(|pick| leaves[pick.index(leaves.len())]).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        found.retain(|name| seen.insert(*name));
+        let voices = voices(&document, &names, &found.iter().collect::<String>());
+        let by = if by_tokens { RatioBy::Tokens } else { RatioBy::Children };
+        let fires = |ratio: f64| {
+            let rule = Rule::Ratio { ratio, by };
+            let config = MergeConfig { rule, min_siblings, ..MergeConfig::default() };
+            let (items, trace) = merge(&voices, &library, &config, 30, 10_000);
+            let evidence: usize = items.iter().map(|item| item.evidence.len()).sum();
+            assert_eq!(evidence, voices.len(), "each leaf is evidence for one item");
+            let topmost = trace.fires.iter().filter(|fire| fire.absorbed_by.is_none()).count();
+            let merged = items.iter().filter(|item| item.kind == ItemKind::Merged).count();
+            assert_eq!(topmost, merged);
+            assert!(trace.fires.is_empty() || trace.could_fire);
+            for item in &items {
+                let scores = item.evidence.iter().map(|e| e.scores.final_score());
+                assert!(scores.fold(f32::MIN, f32::max).total_cmp(&item.score()).is_eq());
+                assert!(item.evidence.iter().all(|e| item.span.contains(e.span)));
+            }
+            trace.fires.iter().map(|fire| fire.share.node).collect::<std::collections::BTreeSet<_>>()
+        };
+        prop_assert!(fires(low.max(high)).is_subset(&fires(low.min(high))));
+    }
+}
+
+#[test]
+fn no_hits_give_an_empty_list() {
+    check("r(a b)", "", "", "");
+}

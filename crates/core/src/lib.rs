@@ -18,6 +18,7 @@ pub mod hit;
 pub mod collapse;
 pub mod merge;
 pub mod expand;
+pub mod page;
 pub mod pack;
 pub mod compress;
 pub mod trace;

@@ -236,9 +236,8 @@ mod tests {
 
     /// Of each document, its connector's rank and the year of its last change.
     fn standings(of: &[(u64, i64, i64)]) -> Standings {
-        let standing = |&(doc, authority, year)| {
-            (DocId(doc), Standing { authority, updated_at: Some(year) })
-        };
+        let standing =
+            |&(doc, authority, year)| (DocId(doc), Standing { authority, updated_at: Some(year) });
         of.iter().map(standing).collect()
     }
 
@@ -256,10 +255,8 @@ mod tests {
     #[test]
     fn d1_the_copy_that_the_policy_prefers_speaks_at_the_rank_of_the_best() {
         // Leaf 1: 0.92, of 2022, a wiki; leaf 2: 0.89, of 2025, a policy. Leaves 3 and 4 are alone.
-        let hits =
-            [(1, 9, 1, 0.92), (3, 3, 3, 0.91), (4, 4, 4, 0.90), (2, 9, 2, 0.89)].map(
-                |(n, cluster, doc, score)| hit(n, cluster, (doc, 0), score),
-            );
+        let hits = [(1, 9, 1, 0.92), (3, 3, 3, 0.91), (4, 4, 4, 0.90), (2, 9, 2, 0.89)]
+            .map(|(n, cluster, doc, score)| hit(n, cluster, (doc, 0), score));
         let of = standings(&[(1, 0, 2022), (2, 3, 2025)]);
         let check = |policy, speaker| {
             let list = chosen(&hits, policy, &of);
@@ -275,8 +272,8 @@ mod tests {
 
     #[test]
     fn authority_comes_before_freshness_and_freshness_before_the_score() {
-        let hits =
-            [(1, 0.9, 1), (2, 0.8, 2), (3, 0.7, 3)].map(|(n, score, doc)| hit(n, 9, (doc, 0), score));
+        let hits = [(1, 0.9, 1), (2, 0.8, 2), (3, 0.7, 3)]
+            .map(|(n, score, doc)| hit(n, 9, (doc, 0), score));
         let check = |policy, of: &[(u64, i64, i64)], speaker| {
             assert_eq!(speakers(&chosen(&hits, policy, &standings(of))), [speaker], "{of:?}");
         };
@@ -341,9 +338,10 @@ mod tests {
 
     #[test]
     fn examined_ends_with_the_last_cluster_that_was_wanted() {
-        let hits = [1, 1, 2, 1, 3, 4].iter().enumerate().map(|(at, &cluster)| {
-            hit(at as u8, cluster, (1, 0), 1.0 - at as f32 / 10.0)
-        });
+        let hits = [1, 1, 2, 1, 3, 4]
+            .iter()
+            .enumerate()
+            .map(|(at, &cluster)| hit(at as u8, cluster, (1, 0), 1.0 - at as f32 / 10.0));
         let hits: Vec<Hit> = hits.collect();
         let check = |depth, examined| assert_eq!(collapse(hits.clone(), depth).examined, examined);
         check(1, 1);

@@ -2,8 +2,10 @@
 //!
 //! Invariant: a [`Config`] has passed every check; the stages take their own part of it. Order: flag, environment, file, default.
 
+mod collapse;
 mod models;
 
+pub use collapse::{CollapseSettings, PolicyKind};
 pub use models::{
     EmbedBackend, EmbedSettings, GenerateSettings, RerankBackend, RerankSettings, RerankStage,
 };
@@ -30,6 +32,8 @@ pub struct Settings {
     pub lexical: LexicalSettings,
     /// How leaves are found and delivered.
     pub search: SearchSettings,
+    /// Which copy of what is said several times is delivered.
+    pub collapse: CollapseSettings,
     /// When siblings are merged.
     pub merge: MergeSettings,
     /// What scores leaves again.
@@ -48,6 +52,9 @@ pub struct LogSettings {
     pub enabled: bool,
     /// Whether the questions are kept as they were asked.
     pub queries: QueryText,
+    /// Whether the leaves that a search chose from are kept with their scores, for replays under other settings: about 8 KB a
+    /// search at the defaults.
+    pub candidates: bool,
     /// How many days are kept, today among them.
     pub keep_days: u32,
 }
@@ -64,7 +71,7 @@ pub enum QueryText {
 
 impl Default for LogSettings {
     fn default() -> LogSettings {
-        LogSettings { enabled: true, queries: QueryText::Text, keep_days: 90 }
+        LogSettings { enabled: true, queries: QueryText::Text, candidates: false, keep_days: 90 }
     }
 }
 
@@ -169,9 +176,10 @@ pub struct SearchSettings {
     pub rrf_k: f32,
     /// Leaves that each leg is read to.
     pub fusion_depth: usize,
-    /// Leaves that are kept of the fused list.
+    /// Leaves that are read of the fused list before duplicates are collapsed; above `fusion_depth` it raises that. Until a log
+    /// tells better (`umbel log overfetch`): 100 for 60 distinct clusters, which both legs are read to in any case.
     pub k_prime: usize,
-    /// Distinct clusters that merging sees.
+    /// Distinct clusters that are delivered from: what is left when duplicates are collapsed, and what merging sees.
     pub depth: usize,
     /// What leaves that were not merged are delivered as: `none`, `parent`, `siblings:N`, `sentences:N`, `tokens:N` or `auto`.
     #[serde(with = "as_text")]
@@ -236,7 +244,7 @@ impl Default for SearchSettings {
             lexical_weight: 0.5,
             rrf_k: 60.0,
             fusion_depth: 100,
-            k_prime: 60,
+            k_prime: 100,
             depth: 60,
             expand: Expansion::None,
             parent_cap: 800,
@@ -426,6 +434,7 @@ impl Config {
             search.keep.to_string(),
             "0 to 1",
         )?;
+        settings.collapse.check()?;
         settings.embed.check()?;
         settings.rerank.check()?;
         settings.generate.check()?;
@@ -524,8 +533,10 @@ fn range(
 fn key_of_variable(name: &str) -> Option<String> {
     let (section, key) = name.strip_prefix("UMBEL_")?.split_once('_')?;
     let section = section.to_ascii_lowercase();
-    let sections =
-        ["read", "leaf", "embed", "lexical", "search", "merge", "rerank", "generate", "log"];
+    let sections = [
+        "read", "leaf", "embed", "lexical", "search", "collapse", "merge", "rerank", "generate",
+        "log",
+    ];
     sections.contains(&section.as_str()).then(|| format!("{section}.{}", key.to_ascii_lowercase()))
 }
 
@@ -668,6 +679,19 @@ mod tests {
         );
         check_error("budget", "`budget` is not a `key=value`");
         check_error("budget=1", "`budget` names no setting");
+        check_error("collapse.policy=best", "`collapse.policy` does not fit");
+        check_error("collapse.retry_factor=1", "`collapse.retry_factor` is 1, want 0, or 2 to 100");
+        check_error("search.k_prime=59", "`search.k_prime` is 59, want at least `search.depth`");
+    }
+
+    #[test]
+    fn a_connector_has_the_rank_of_the_table_or_none() {
+        let config = load(&["collapse.authority={zendesk = 3, wiki = -1}"]).unwrap();
+        let authority = |connector| config.settings().collapse.authority_of(connector);
+        assert_eq!(
+            [Some("zendesk"), Some("wiki"), Some("Wiki"), None].map(authority),
+            [3, -1, 0, 0]
+        );
     }
 
     #[test]

@@ -99,11 +99,8 @@ impl<'a> Grove<'a> {
 
     /// The nodes, those furthest from their roots first.
     pub(super) fn bottom_up(&self) -> Vec<NodeRef> {
-        let mut nodes: Vec<(Reverse<usize>, NodeRef)> = self
-            .nodes
-            .iter()
-            .map(|(&node, above)| (Reverse(above.depth), node))
-            .collect();
+        let mut nodes: Vec<(Reverse<usize>, NodeRef)> =
+            self.nodes.iter().map(|(&node, above)| (Reverse(above.depth), node)).collect();
         nodes.sort_unstable();
         nodes.into_iter().map(|(_, node)| node).collect()
     }

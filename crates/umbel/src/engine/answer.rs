@@ -136,7 +136,9 @@ impl fmt::Display for Shortage {
         write!(f, "distinct clusters: {found} of {wanted} wanted, in {leaves} leaves")?;
         let largest = self.clusters.iter().max_by_key(|(_, seen)| *seen);
         match largest.filter(|(_, seen)| *seen > 1) {
-            Some((cluster, seen)) => write!(f, ", {seen} of which say the same (cluster {cluster})"),
+            Some((cluster, seen)) => {
+                write!(f, ", {seen} of which say the same (cluster {cluster})")
+            }
             None => Ok(()),
         }
     }

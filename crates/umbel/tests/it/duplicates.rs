@@ -132,12 +132,17 @@ fn two_copies() -> Place {
                 "policy",
                 2025,
                 "staff",
-                "The dispute window of invoices is sixty days from the date of the invoice, as of this year, for every customer: cluster 7",
+                "The dispute window of invoices takes sixty days: customers write letters, clerks read ledgers, banks move money, courts stay quiet, cluster 7",
             ),
         ),
         file(
             "more.md",
-            page("wiki", 2020, "all", "The dispute window of invoices and a few words more"),
+            page(
+                "wiki",
+                2020,
+                "all",
+                "The dispute window of invoices, beside trains, boats, ferries and bridges",
+            ),
         ),
     ];
     Place::new(&files, &[], by_words)
@@ -240,15 +245,20 @@ fn check_distinct(pages: &[SearchResponse]) {
 fn d3_pages_of_ten_hold_distinct_clusters() {
     let place = fifty_clusters();
     let engine = place.engine(&[]);
-    let request =
-        SearchRequest { limit: Some(10), ..SearchRequest::new("heron reed", config(&[])) };
+    let request = SearchRequest {
+        limit: Some(10),
+        ..SearchRequest::new("heron reed", config(&["search.depth=20"]))
+    };
     let pages = pages(&engine, &request);
     check_distinct(&pages);
     let sizes: Vec<usize> = pages.iter().map(|page| page.context.passages.len()).collect();
     assert_eq!(sizes, [10, 10, 10, 10, 10], "every cluster comes once");
+    // 123 leaves match, and the legs are read to 100; what is left for the last page is fewer.
+    let relations = [&pages[0], &pages[4]].map(|page| wire::search(page).total.relation);
+    assert_eq!(relations, ["at least", "exact"]);
     for page in &pages {
         let json = wire::search(page);
-        assert_eq!((json.total.clusters, json.total.relation.as_ref()), (50, "at least"));
+        assert_eq!(json.total.clusters, 50);
         assert!(page.warnings.iter().all(|warning| !warning.contains("distinct clusters:")));
     }
 }
@@ -344,7 +354,10 @@ fn d4_copies_that_fill_the_list_cost_one_further_search() {
     assert_eq!((shortage.query.as_str(), shortage.wanted), ("heron", 10));
     assert_eq!(shortage.clusters, [(ClusterId([200; 16]), 60)]);
     let words = &response.warnings[1];
-    assert!(words.contains("distinct clusters: 1 of 10 wanted, in 60 leaves, 60 of which"), "{words}");
+    assert!(
+        words.contains("distinct clusters: 1 of 10 wanted, in 60 leaves, 60 of which"),
+        "{words}"
+    );
     assert!(words.contains(&ClusterId([200; 16]).to_string()), "{words}");
 }
 

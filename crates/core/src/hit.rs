@@ -142,7 +142,9 @@ pub fn extend(list: &mut Vec<Hit>, mut further: Vec<Hit>) {
     further.retain(|hit| !held.contains(&hit.record.leaf));
     if let (Some(last), Some(best)) = (list.last(), further.first()) {
         let shift = last.scores.fused - best.scores.fused;
-        further.iter_mut().for_each(|hit| hit.scores.fused += shift);
+        for hit in &mut further {
+            hit.scores.fused += shift;
+        }
     }
     list.extend(further);
 }

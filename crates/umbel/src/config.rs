@@ -3,9 +3,11 @@
 //! Invariant: a [`Config`] has passed every check; the stages take their own part of it. Order: flag, environment, file, default.
 
 mod collapse;
+mod log;
 mod models;
 
 pub use collapse::{CollapseSettings, PolicyKind};
+pub use log::{LogSettings, QueryText};
 pub use models::{
     EmbedBackend, EmbedSettings, GenerateSettings, RerankBackend, RerankSettings, RerankStage,
 };
@@ -42,37 +44,6 @@ pub struct Settings {
     pub generate: GenerateSettings,
     /// What is kept of searches.
     pub log: LogSettings,
-}
-
-/// `[log]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LogSettings {
-    /// Whether searches are kept in the store, with their traces.
-    pub enabled: bool,
-    /// Whether the questions are kept as they were asked.
-    pub queries: QueryText,
-    /// Whether the leaves that a search chose from are kept with their scores, for replays under other settings: about 8 KB a
-    /// search at the defaults.
-    pub candidates: bool,
-    /// How many days are kept, today among them.
-    pub keep_days: u32,
-}
-
-/// How questions are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum QueryText {
-    /// As they were asked.
-    Text,
-    /// As a hash: the same question can be counted, and not read.
-    Hash,
-}
-
-impl Default for LogSettings {
-    fn default() -> LogSettings {
-        LogSettings { enabled: true, queries: QueryText::Text, candidates: false, keep_days: 90 }
-    }
 }
 
 /// `[read]`
@@ -387,13 +358,6 @@ impl Config {
             merge.ratio.to_string(),
             "0 to 1",
         )?;
-        let keep_days = settings.log.keep_days;
-        range(
-            (1..=36_500).contains(&keep_days),
-            "log.keep_days",
-            keep_days.to_string(),
-            "1 to 36500",
-        )?;
         range(search.budget > 0, "search.budget", search.budget.to_string(), "at least 1")?;
         range((0.0..=1.0).contains(&merge.base), "merge.base", merge.base.to_string(), "0 to 1")?;
         range(
@@ -438,6 +402,7 @@ impl Config {
         settings.embed.check()?;
         settings.rerank.check()?;
         settings.generate.check()?;
+        settings.log.check()?;
         let config = Config { settings };
         config.leaf().check()?;
         Ok(config)

@@ -539,7 +539,8 @@ async fn name_store(catalog: &dyn Catalog, layout: &Layout) -> Result<(), Engine
     if catalog.describe().await?.settings.contains_key(STORE_ID) {
         return Ok(());
     }
-    let once = format!("{} {} {:?}", jiff::Timestamp::now(), std::process::id(), layout.dir);
+    let place = layout.dir.display();
+    let once = format!("{} {} {place}", jiff::Timestamp::now(), std::process::id());
     let id: String = blake3::hash(once.as_bytes()).to_hex().chars().take(16).collect();
     Ok(catalog.set(&[(STORE_ID, &id)]).await?)
 }

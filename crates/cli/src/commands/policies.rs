@@ -158,7 +158,7 @@ async fn outcome(
         policy: name(policy),
         questions: found.len(),
         recall: (!found.is_empty()).then(|| recall / found.len() as f64),
-        full: Share::count_of(&found, |evidence| evidence.is_full()),
+        full: Share::count_of(&found, Evidence::is_full),
     })
 }
 

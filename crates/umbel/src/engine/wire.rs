@@ -221,6 +221,7 @@ pub struct DroppedJson {
 
 /// Why the context is what it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, as it is published")]
 pub struct TraceJson {
     /// Hash of the configuration.
     pub config: String,

@@ -11,9 +11,10 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use umbel::config::Config;
+use umbel::core::collapse::{Policy, Standing, Standings, collapse, repeats};
 use umbel::core::document::{Document, Library};
 use umbel::core::expand::Expansion;
-use umbel::core::hit::{Ancestor, Hit, LeafRecord, Scores};
+use umbel::core::hit::{self, Ancestor, Fusion, Hit, LeafRecord, RankedList, Scores, fuse};
 use umbel::core::id::{DocId, LeafId};
 use umbel::core::merge::{MergeConfig, Rule};
 use umbel::core::outline::Format;
@@ -25,7 +26,7 @@ use umbel::embed::local::{LocalEmbedder, LocalOptions};
 use umbel::engine::ingest::{leaf_ids, leaf_records};
 use umbel::index::edge::{EdgeIndex, EdgeOptions};
 use umbel::index::lexical::LexicalEncoder;
-use umbel::index::{Facets, Index as _, Leg, Point, SearchRequest};
+use umbel::index::{Clause, Facets, Index as _, Leg, Point, SearchRequest, SparseVector, Test};
 use umbel::model::{FetchOptions, ModelSpec, fetch};
 use umbel::read::{self, Draft};
 use umbel::tokens::OpenAiTokens;
@@ -156,6 +157,7 @@ fn assembly() {
         .collect();
     let by_budget =
         MergeConfig { rule: Rule::Budget { base: 0.25, flat_base: 0.5 }, ..MergeConfig::default() };
+    collapsing(&hits);
     let ways = [
         ("merge, expand none", MergeConfig::default(), Expansion::None),
         ("merge by budget, expand none", by_budget, Expansion::None),
@@ -190,6 +192,47 @@ fn assembly() {
         row(
             &format!("collapse, {name}, pack 60 hits"),
             &format!("{:.0} µs p50, {:.0} µs p95", at(0.5), at(0.95)),
+        );
+    }
+}
+
+/// A way to read and collapse the legs of a question.
+type Way<'a> = &'a dyn Fn(&[(hit::Leg, Leg)]);
+
+/// Collapse alone: no duplicates, then three members a cluster in documents of different standing.
+fn collapsing(hits: &[Hit]) {
+    let standings: Standings = (0..45_u32)
+        .map(|doc| {
+            let updated_at = Some(i64::from(doc % 7));
+            (DocId(doc.into()), Standing { authority: 0, updated_at })
+        })
+        .collect();
+    let in_threes: Vec<Hit> = hits
+        .iter()
+        .enumerate()
+        .map(|(at, hit)| {
+            let mut hit = hit.clone();
+            hit.record.leaf = LeafId([at as u8; 16]);
+            hit.record.cluster = LeafId([at as u8 / 3; 16]).into();
+            hit
+        })
+        .collect();
+    for (name, hits) in [("none alike", hits), ("in threes", &in_threes)] {
+        let mut times: Vec<Duration> = (0..2000)
+            .map(|_| {
+                let hits = hits.to_vec();
+                let start = Instant::now();
+                let mut list = collapse(hits, 60);
+                list.choose(Policy::Authority, &standings);
+                black_box(list);
+                start.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e6;
+        row(
+            &format!("collapse 60 hits, {name}"),
+            &format!("{:.1} µs p50, {:.1} µs p95", at(0.5), at(0.95)),
         );
     }
 }
@@ -321,8 +364,70 @@ fn searching() {
             );
         }
     }
+    collapsed_searching(&index, &queries);
     drop(index);
     fs_err::remove_dir_all(dir).unwrap();
+}
+
+/// A hybrid search of sixty leaves, plain; with a hundred read and collapsed to sixty clusters; and with the second search, which
+/// leaves the clusters of the first out.
+fn collapsed_searching(index: &EdgeIndex, queries: &[(Vec<f32>, SparseVector)]) {
+    let read = |legs: &[(hit::Leg, Leg)], limit: usize, filter: &[Clause]| {
+        let lists: Vec<RankedList> = legs
+            .iter()
+            .map(|(kind, leg)| {
+                let request = SearchRequest { leg: leg.clone(), limit, filter: filter.to_vec() };
+                let found = block_on(index.search(&request)).unwrap().into_iter();
+                let leaves = found.map(|scored| (scored.record, scored.score)).collect();
+                RankedList { leg: *kind, weight: 0.5, leaves }
+            })
+            .collect();
+        fuse(&lists, Fusion::Convex)
+    };
+    let standings = Standings::new();
+    let ways: [(&str, Way<'_>); 3] = [
+        ("plain, 60 leaves", &|legs| {
+            let mut hits = read(legs, 100, &[]);
+            hits.truncate(60);
+            black_box(hits);
+        }),
+        ("collapsed, k' 100, 60 clusters", &|legs| {
+            let mut hits = read(legs, 100, &[]);
+            black_box(repeats(&hits));
+            hits.truncate(100);
+            let mut list = collapse(hits, 60);
+            list.choose(Policy::Authority, &standings);
+            black_box(list);
+        }),
+        ("collapsed, with the second search", &|legs| {
+            let mut hits = read(legs, 100, &[]);
+            let known = hits.iter().take(30).map(|hit| hit.record.cluster).collect();
+            let others = Clause { test: Test::Clusters(known), negated: true };
+            hit::extend(&mut hits, read(legs, 400, &[others]));
+            hits.truncate(400);
+            let mut list = collapse(hits, 60);
+            list.choose(Policy::Authority, &standings);
+            black_box(list);
+        }),
+    ];
+    for (name, search) in ways {
+        let mut times: Vec<Duration> = Vec::new();
+        for (vector, words) in queries.iter().chain(queries) {
+            let legs = [
+                (hit::Leg::Dense, Leg::Dense(vector.clone())),
+                (hit::Leg::Lexical, Leg::Lexical(words.clone())),
+            ];
+            let start = Instant::now();
+            search(&legs);
+            times.push(start.elapsed());
+        }
+        times.sort_unstable();
+        let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e3;
+        row(
+            &format!("search at 100,000 leaves: hybrid, {name}"),
+            &format!("{:.2} ms p50, {:.2} ms p95", at(0.5), at(0.95)),
+        );
+    }
 }
 
 /// A number between -1 and 1.
@@ -341,7 +446,7 @@ fn normal(vector: Vec<f32>) -> Vec<f32> {
     vector.into_iter().map(|x| x / norm).collect()
 }
 
-fn point(n: usize, dense: Vec<f32>, lexical: umbel::index::SparseVector) -> Point {
+fn point(n: usize, dense: Vec<f32>, lexical: SparseVector) -> Point {
     let leaf = LeafId::of("bench", &n.to_string(), "", 0);
     let record = LeafRecord {
         leaf,
@@ -351,7 +456,8 @@ fn point(n: usize, dense: Vec<f32>, lexical: umbel::index::SparseVector) -> Poin
         tokens: 180,
         node: (n % 20) as u32 + 3,
         ancestors: vec![Ancestor { node: 1, children: 10 }, Ancestor { node: 0, children: 2 }],
-        cluster: leaf.into(),
+        // One leaf in four is a copy of the one before it.
+        cluster: LeafId::of("bench", &(n - usize::from(n % 4 == 3)).to_string(), "", 0).into(),
     };
     Point { record, facets: Facets::default(), dense: Some(dense), lexical }
 }

@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Stats(Stats),
     /// What the searches of this store did: fire rates, near misses, tokens and times by day, or the records themselves.
     Log(Log),
+    /// What is said several times: which copy each policy would deliver.
+    Dupes(Dupes),
     /// Forget vectors that no document needs, merge the index, and give unused space back to the disk.
     Compact,
     /// Fetch an embedding model.
@@ -115,6 +117,54 @@ pub(crate) enum LogCommand {
     Stats(LogDays),
     /// Every record, one JSON object on a line, oldest first; `docs/schema/log.json` is their schema.
     Export(LogDays),
+    /// How far lists must be read (`search.k_prime`) until enough distinct clusters of duplicates come, and whether that has moved.
+    Overfetch(Overfetch),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Overfetch {
+    /// Distinct clusters of duplicates that a search is to deliver from; `search.depth` by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) target: Option<u32>,
+    /// The share of searches that are to find them in one go.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.994, value_parser = share)]
+    pub(crate) quantile: f64,
+    /// The days that are looked at, today among them; they are compared with as many days before.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=18_250))]
+    pub(crate) days: u32,
+    /// Fail where the length that is needed has moved by more than so many leaves.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) moved: u32,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: Option<f64> = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "want a number above 0, 1 at the most".to_owned())
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Dupes {
+    #[command(subcommand)]
+    pub(crate) what: DupesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DupesCommand {
+    /// How often the policies agree on the copy that speaks, and, with judgments, what each of them delivers.
+    Policies(Policies),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Policies {
+    /// The questions whose clusters are looked at; without any, those of the judgments, else those of the log.
+    #[arg(value_name = "QUESTION")]
+    pub(crate) questions: Vec<String>,
+    /// Only questions of the last so many days of the log, today among them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub(crate) days: Option<u32>,
+    /// Judged questions, as JSON lines `{id, query, relevant: [{doc, start, end}]}`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) judgments: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -164,6 +214,9 @@ pub(crate) struct Search {
     /// Show for each passage where it stands, its evidence and scores, and what fired, nearly fired and was dropped.
     #[arg(long)]
     pub(crate) explain: bool,
+    /// The next page of the same question: the `cursor` that the page before came with.
+    #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
+    pub(crate) cursor: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,8 @@ pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod model;
+mod overfetch;
+pub(crate) mod policies;
 pub(crate) mod search;
 mod watch;
 

@@ -200,7 +200,8 @@ fn write_trace(out: &mut String, response: &SearchResponse) -> std::fmt::Result 
         .iter()
         .map(|(name, took)| format!("{name} {:.1}", took.as_secs_f64() * 1e3))
         .collect();
-    writeln!(out, "ms: {}", timings.join(", "))
+    writeln!(out, "ms: {}", timings.join(", "))?;
+    response.cursor.as_ref().map_or(Ok(()), |cursor| writeln!(out, "next page: --cursor {cursor}"))
 }
 
 /// "3 of 4 children (0.75, wanted 0.50)", or the shares of tokens where the rule counts those.

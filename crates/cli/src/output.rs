@@ -55,6 +55,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
             | EngineError::Unknown { .. }
             | EngineError::NoSpan { .. }
             | EngineError::Filter(_)
+            | EngineError::Cursor(_)
             | EngineError::Rules(_)
             | EngineError::Template { .. }
             | EngineError::Lexical(_),

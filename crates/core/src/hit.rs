@@ -136,6 +136,21 @@ pub fn fuse(lists: &[RankedList], fusion: Fusion) -> Vec<Hit> {
     fused
 }
 
+/// Continues a fused list with what a further search found. Leaves that the list holds stay as they are; the others come behind,
+/// in the order of their own fusion. Scores of two fusions do not compare, so theirs are all shifted by one number, which puts
+/// the best of them at the score of the list's last leaf.
+pub fn extend(list: &mut Vec<Hit>, mut further: Vec<Hit>) {
+    let held: std::collections::BTreeSet<LeafId> = list.iter().map(|hit| hit.record.leaf).collect();
+    further.retain(|hit| !held.contains(&hit.record.leaf));
+    if let (Some(last), Some(best)) = (list.last(), further.first()) {
+        let shift = last.scores.final_score() - best.scores.final_score();
+        for hit in &mut further {
+            hit.scores.fused += shift;
+        }
+    }
+    list.extend(further);
+}
+
 /// Orders hits by final score, best first, ties by leaf id.
 pub fn sort(hits: &mut [Hit]) {
     hits.sort_by(|a, b| {
@@ -201,6 +216,21 @@ mod tests {
         ];
         check(&lists, Fusion::Convex, &[(1, 0.75), (2, 0.375), (3, 0.25)]);
         check(&[], Fusion::Convex, &[]);
+    }
+
+    #[test]
+    fn a_further_search_comes_behind_the_first() {
+        let fused = |leaves| fuse(&[list(Leg::Dense, 1.0, leaves)], Fusion::Convex);
+        let first = fused(&[(1, 0.9), (2, 0.8), (3, 0.5)]);
+        let mut joined = first.clone();
+        extend(&mut joined, fused(&[(4, 0.6), (2, 0.55), (5, 0.2)]));
+        assert_eq!(joined[..3], first, "what was found first is as it was");
+        let rest: Vec<_> = joined[3..].iter().map(|h| (h.record.leaf.0[0], h.scores)).collect();
+        let scores = |dense, fused| Scores { dense: Some(dense), fused, ..Scores::default() };
+        assert_eq!(rest, [(4, scores(0.6, 0.0)), (5, scores(0.2, -1.0))]);
+        let mut none = Vec::new();
+        extend(&mut none, first.clone());
+        assert_eq!(none, first);
     }
 
     #[test]

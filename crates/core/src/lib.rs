@@ -19,6 +19,7 @@ pub mod support;
 pub mod collapse;
 pub mod merge;
 pub mod expand;
+pub mod page;
 pub mod pack;
 pub mod compress;
 pub mod trace;

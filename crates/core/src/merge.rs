@@ -7,7 +7,7 @@ mod grove;
 mod ratio;
 mod satisfy;
 
-use crate::collapse::Voice;
+use crate::collapse::{Collapsed, Voice};
 use crate::document::Library;
 use crate::hit::{Hit, Scores};
 use crate::id::{ClusterId, DocId, LeafId};
@@ -90,6 +90,8 @@ pub struct Evidence {
     pub scores: Scores,
     /// Its cluster, and how many members the list held.
     pub cluster: (ClusterId, usize),
+    /// What the cluster is ranked by: above the leaf's own score where a better member does not speak.
+    pub cluster_score: f32,
 }
 
 /// What an item of the list is.
@@ -251,17 +253,18 @@ enum Verdict {
 
 /// Merges retrieved leaves into the nodes above them.
 ///
-/// `voices` are in rank order, `depth` of them were asked for. A merged node stands at the rank of its best evidence and takes in every leaf below it. A child
+/// The list is in rank order, `depth` clusters were asked for. A merged node stands at the rank of its best evidence and takes in every leaf below it. A child
 /// counts as retrieved if a fetched member of a cluster of the list is that child; a node that fires takes the clusters it
-/// counted out of the list, in whatever document they speak.
+/// counted out of the list, in whatever document they speak. Of nodes that count the same clusters one fires: that with most
+/// speakers, then that of the document that stands highest, then that with the best score, then that of the smallest id.
 pub fn merge(
-    voices: &[Voice],
+    list: &Collapsed,
     library: &Library<'_>,
     config: &MergeConfig,
     depth: usize,
     budget_tokens: usize,
 ) -> (Vec<Item>, MergeTrace) {
-    let mut grove = Grove::new(voices, library);
+    let mut grove = Grove::new(list, library);
     let mut record = Record::default();
     if config.enabled {
         match config.rule {
@@ -283,7 +286,7 @@ pub fn merge(
         blocked: record.blocked.into_values().collect(),
         could_fire: grove.could_fire(config, depth, budget_tokens),
     };
-    (items(voices, &grove), trace)
+    (items(&list.voices, &grove), trace)
 }
 
 /// The list with each voice that a node took in replaced by that node.
@@ -297,6 +300,7 @@ fn items(voices: &[Voice], grove: &Grove<'_>) -> Vec<Item> {
             rank,
             scores: hit.scores,
             cluster: (hit.record.cluster, voice.seen()),
+            cluster_score: voice.score,
         };
         let merged = grove.owner(rank).and_then(|node| Some((node, grove.span(node)?)));
         let Some((node, span)) = merged else {

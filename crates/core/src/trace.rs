@@ -8,6 +8,7 @@ use crate::expand::{Crop, Expansion, expand};
 use crate::hit::Hit;
 use crate::merge::{MergeConfig, MergeTrace, merge};
 use crate::pack::{Context, Frame, PackConfig, pack};
+use crate::page::{Delivered, without_delivered};
 
 /// How hits become a context.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +28,7 @@ pub struct AssembleConfig {
 /// Why the context is what it is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
-    /// Hits that fusion gave.
+    /// Hits that the list held before it was collapsed.
     pub retrieved: usize,
     /// Hits that were looked at until `depth` distinct clusters were found.
     pub examined: usize,
@@ -54,36 +55,38 @@ pub struct Counts {
     pub final_context: usize,
 }
 
-/// Collapses, merges, expands and packs, in that order. `frame` is the tokens of what stands around a passage in the prompt;
-/// `None` where nothing does.
+/// Collapses, merges, expands and packs, in that order; each cluster speaks through its best member. `frame` is the tokens of what
+/// stands around a passage in the prompt; `None` where nothing does.
 pub fn assemble(
     hits: Vec<Hit>,
     library: &Library<'_>,
     config: &AssembleConfig,
     frame: Option<&Frame<'_>>,
 ) -> (Context, Trace) {
-    deliver(&collapse(hits, config.depth), library, config, frame)
+    deliver(&collapse(hits, config.depth), library, &Delivered::new(), config, frame)
 }
 
-/// Merges, expands and packs a collapsed list, in that order: what [`assemble`] does with one that nothing reranks.
+/// Merges, expands and packs a collapsed list, in that order, without the bytes that earlier pages delivered: what [`assemble`]
+/// does with one that no policy and no reranker looks at.
 pub fn deliver(
     list: &Collapsed,
     library: &Library<'_>,
+    delivered: &Delivered,
     config: &AssembleConfig,
     frame: Option<&Frame<'_>>,
 ) -> (Context, Trace) {
-    let Collapsed { voices, retrieved, examined } = list;
-    let (items, merge) = merge(voices, library, &config.merge, config.depth, config.pack.room());
+    let (items, merge) = merge(list, library, &config.merge, config.depth, config.pack.room());
     let after_merge = items.len();
     let (items, crops) = expand(items, library, config.expansion, config.parent_cap_tokens);
+    let items = without_delivered(items, delivered, library);
     let context = pack(&items, library, config.pack, frame);
     let counts = Counts {
-        children_retrieved: voices.len(),
+        children_retrieved: list.voices.len(),
         after_merge,
         parents_substituted: merge.fires.iter().filter(|fire| fire.absorbed_by.is_none()).count(),
         final_context: context.passages.len(),
     };
-    let shortfall = config.depth.saturating_sub(voices.len());
-    let (retrieved, examined) = (*retrieved, *examined);
+    let shortfall = config.depth.saturating_sub(list.voices.len());
+    let (retrieved, examined) = (list.retrieved, list.examined);
     (context, Trace { retrieved, examined, shortfall, merge, crops, counts })
 }

@@ -7,5 +7,7 @@ pub mod judgment;
 pub mod metric;
 pub mod ranking;
 pub mod parent;
+pub mod overfetch;
+pub mod agreement;
 pub mod interval;
 pub mod strata;

@@ -2,8 +2,12 @@
 //!
 //! Invariant: a [`Config`] has passed every check; the stages take their own part of it. Order: flag, environment, file, default.
 
+mod collapse;
+mod log;
 mod models;
 
+pub use collapse::{CollapseSettings, PolicyKind};
+pub use log::{LogSettings, QueryText};
 pub use models::{
     EmbedBackend, EmbedSettings, GenerateSettings, RerankBackend, RerankSettings, RerankStage,
 };
@@ -31,6 +35,8 @@ pub struct Settings {
     pub lexical: LexicalSettings,
     /// How leaves are found and delivered.
     pub search: SearchSettings,
+    /// Which copy of what is said several times is delivered.
+    pub collapse: CollapseSettings,
     /// When siblings are merged.
     pub merge: MergeSettings,
     /// What scores leaves again.
@@ -39,34 +45,6 @@ pub struct Settings {
     pub generate: GenerateSettings,
     /// What is kept of searches.
     pub log: LogSettings,
-}
-
-/// `[log]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LogSettings {
-    /// Whether searches are kept in the store, with their traces.
-    pub enabled: bool,
-    /// Whether the questions are kept as they were asked.
-    pub queries: QueryText,
-    /// How many days are kept, today among them.
-    pub keep_days: u32,
-}
-
-/// How questions are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum QueryText {
-    /// As they were asked.
-    Text,
-    /// As a hash: the same question can be counted, and not read.
-    Hash,
-}
-
-impl Default for LogSettings {
-    fn default() -> LogSettings {
-        LogSettings { enabled: true, queries: QueryText::Text, keep_days: 90 }
-    }
 }
 
 /// `[read]`
@@ -174,9 +152,10 @@ pub struct SearchSettings {
     pub document_support: f32,
     /// Leaves that each leg is read to.
     pub fusion_depth: usize,
-    /// Leaves that are kept of the fused list.
+    /// Leaves that are read of the fused list before duplicates are collapsed; above `fusion_depth` it raises that. Until a log
+    /// tells better (`umbel log overfetch`): 100 for 60 distinct clusters, which both legs are read to in any case.
     pub k_prime: usize,
-    /// Distinct clusters that merging sees.
+    /// Distinct clusters that are delivered from: what is left when duplicates are collapsed, and what merging sees.
     pub depth: usize,
     /// What leaves that were not merged are delivered as: `none`, `parent`, `siblings:N`, `sentences:N`, `tokens:N` or `auto`.
     #[serde(with = "as_text")]
@@ -243,7 +222,7 @@ impl Default for SearchSettings {
             section_support: 0.3,
             document_support: 0.2,
             fusion_depth: 100,
-            k_prime: 60,
+            k_prime: 100,
             depth: 60,
             expand: Expansion::None,
             parent_cap: 800,
@@ -390,13 +369,6 @@ impl Config {
         ] {
             range((0.0..=1.0).contains(&share), key, share.to_string(), "0 to 1")?;
         }
-        let keep_days = settings.log.keep_days;
-        range(
-            (1..=36_500).contains(&keep_days),
-            "log.keep_days",
-            keep_days.to_string(),
-            "1 to 36500",
-        )?;
         range(search.budget > 0, "search.budget", search.budget.to_string(), "at least 1")?;
         range(
             search.reserve < search.budget,
@@ -436,9 +408,11 @@ impl Config {
             search.keep.to_string(),
             "0 to 1",
         )?;
+        settings.collapse.check()?;
         settings.embed.check()?;
         settings.rerank.check()?;
         settings.generate.check()?;
+        settings.log.check()?;
         let config = Config { settings };
         config.leaf().check()?;
         Ok(config)
@@ -542,8 +516,10 @@ fn range(
 fn key_of_variable(name: &str) -> Option<String> {
     let (section, key) = name.strip_prefix("UMBEL_")?.split_once('_')?;
     let section = section.to_ascii_lowercase();
-    let sections =
-        ["read", "leaf", "embed", "lexical", "search", "merge", "rerank", "generate", "log"];
+    let sections = [
+        "read", "leaf", "embed", "lexical", "search", "collapse", "merge", "rerank", "generate",
+        "log",
+    ];
     sections.contains(&section.as_str()).then(|| format!("{section}.{}", key.to_ascii_lowercase()))
 }
 
@@ -687,6 +663,19 @@ mod tests {
         );
         check_error("budget", "`budget` is not a `key=value`");
         check_error("budget=1", "`budget` names no setting");
+        check_error("collapse.policy=best", "`collapse.policy` does not fit");
+        check_error("collapse.retry_factor=1", "`collapse.retry_factor` is 1, want 0, or 2 to 100");
+        check_error("search.k_prime=59", "`search.k_prime` is 59, want at least `search.depth`");
+    }
+
+    #[test]
+    fn a_connector_has_the_rank_of_the_table_or_none() {
+        let config = load(&["collapse.authority={zendesk = 3, wiki = -1}"]).unwrap();
+        let authority = |connector| config.settings().collapse.authority_of(connector);
+        assert_eq!(
+            [Some("zendesk"), Some("wiki"), Some("Wiki"), None].map(authority),
+            [3, -1, 0, 0]
+        );
     }
 
     #[test]

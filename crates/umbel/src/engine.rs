@@ -10,8 +10,12 @@ pub mod repair;
 pub mod answer;
 pub mod wire;
 pub mod log;
+mod clock;
+mod retrieve;
 mod refine;
+mod cursor;
 mod search;
+pub mod policies;
 mod ask;
 
 use crate::catalog::sqlite::SqliteCatalog;
@@ -28,6 +32,7 @@ use crate::read::rules::RulesError;
 use crate::rerank::{RerankError, Reranker};
 use crate::store::{Layout, StoreError, StoreLock, lock};
 use crate::tokens::{TokensError, counter};
+pub use cursor::CursorError;
 use ingest::{hash, leaf_records};
 use lru::LruCache;
 use std::collections::BTreeMap;
@@ -58,6 +63,9 @@ const CUT_FOR_MODEL: &str = "cut_for_model";
 
 /// Setting that holds the tokens that the model takes, counted by itself.
 const MODEL_LIMIT: &str = "model_max_tokens";
+
+/// Setting that tells a store from every other.
+const STORE_ID: &str = "store_id";
 
 /// What a long call is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +255,7 @@ impl Engine {
         )?;
         let catalog = SqliteCatalog::open(&layout.catalog())?;
         let counter = counter(&config.settings().leaf.tokenizer)?;
+        name_store(&catalog, &layout).await?;
         let agreed = agree(&catalog, &config, embedder.as_deref()).await?;
         let (index, mut warnings) = open_index(&catalog, &layout, agreed).await?;
         let stored = inspect::leaf_settings(&catalog.describe().await?).tokenizer;
@@ -531,6 +540,17 @@ struct Agreed {
     gained_vectors: bool,
 }
 
+/// Gives a store an id, unless it has one.
+async fn name_store(catalog: &dyn Catalog, layout: &Layout) -> Result<(), EngineError> {
+    if catalog.describe().await?.settings.contains_key(STORE_ID) {
+        return Ok(());
+    }
+    let place = layout.dir.display();
+    let once = format!("{} {} {place}", jiff::Timestamp::now(), std::process::id());
+    let id: String = blake3::hash(once.as_bytes()).to_hex().chars().take(16).collect();
+    Ok(catalog.set(&[(STORE_ID, &id)]).await?)
+}
+
 /// Compares what the store was made with to what the caller brings, and writes it down for a new one.
 async fn agree(
     catalog: &dyn Catalog,
@@ -670,6 +690,9 @@ pub enum EngineError {
     /// Conditions of a search.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// The page that is to follow another.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
     /// The caller asked to stop.
     #[error("stopped; what was committed is kept")]
     Interrupted,
@@ -765,6 +788,7 @@ impl EngineError {
             EngineError::Catalog(CatalogError::Unwritable { .. }) => "check the permissions and the space of the folder; what was committed is safe".to_owned(),
             EngineError::Catalog(CatalogError::Outdated { .. }) => "copy the store to a folder that can be written, and open it there".to_owned(),
             EngineError::Filter(error) => error.hint(),
+            EngineError::Cursor(error) => error.hint().to_owned(),
             EngineError::Embed(error) => return error.hint(),
             EngineError::Tokens(_) => "set `leaf.tokenizer` to one of these".to_owned(),
             EngineError::NoGenerator => "name one with `--set generate.url=http://localhost:11434 --set generate.model=NAME`, or look at the passages with `umbel search`".to_owned(),

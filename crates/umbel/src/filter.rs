@@ -121,6 +121,11 @@ impl Filter {
         conditions.iter().map(|typed| Condition::parse(typed)).collect::<Result<_, _>>().map(Filter)
     }
 
+    /// The conditions as they were typed.
+    pub fn conditions(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|condition| condition.typed.as_str())
+    }
+
     /// Whether every document passes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -14,7 +14,7 @@ mod payload;
 
 use std::path::PathBuf;
 use umbel_core::hit::LeafRecord;
-use umbel_core::id::{DocId, LeafId};
+use umbel_core::id::{ClusterId, DocId, LeafId};
 
 /// What an index is and holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +90,8 @@ pub struct Clause {
 pub enum Test {
     /// The leaf belongs to one of these documents.
     Docs(Vec<DocId>),
+    /// The leaf belongs to one of these clusters of duplicates.
+    Clusters(Vec<ClusterId>),
     /// The facet holds one of these words.
     Facet(Facet, Vec<String>),
     /// The document was last changed in `from..to`, in seconds since 1970; one without a date was not. At least one end is

@@ -1,5 +1,6 @@
 //! `umbel log`.
 
+use super::overfetch;
 use crate::args::{self, Args, LogCommand};
 use crate::output::{Output, counted, number};
 use crate::wire;
@@ -13,31 +14,21 @@ pub(crate) fn run(args: &Args, log: &args::Log, output: &Output) -> anyhow::Resu
     if !layout.exists() {
         return Err(EngineError::from(StoreError::Missing { dir: layout.dir }).into());
     }
-    let (LogCommand::Stats(asked) | LogCommand::Export(asked)) = &log.what;
-    let days = asked.days.map_or_else(Days::default, |n| Days::last(n, now()));
     let queries = QueryLog::of(&layout);
-    let (n, unreadable) = match &log.what {
-        LogCommand::Stats(_) => {
-            let (days, unreadable) = queries.stats(days)?;
+    let days =
+        |asked: &args::LogDays| asked.days.map_or_else(Days::default, |n| Days::last(n, now()));
+    let (code, unreadable) = match &log.what {
+        LogCommand::Stats(asked) => {
+            let (days, unreadable) = queries.stats(days(asked))?;
             if output.is_json() {
                 output.json(&wire::log(&days, unreadable))?;
             } else {
                 print(&days, output);
             }
-            (days.len(), unreadable)
+            (u8::from(days.is_empty()), unreadable)
         }
-        LogCommand::Export(_) => {
-            let (mut n, mut failed) = (0, None);
-            let unreadable = queries.read(days, &mut |record| {
-                n += 1;
-                failed = output.json(&record).err();
-                if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            (n, unreadable)
-        }
+        LogCommand::Export(asked) => export(&queries, days(asked), output)?,
+        LogCommand::Overfetch(asked) => overfetch::run(args, asked, &queries, output)?,
     };
     if unreadable > 0 {
         let lines = counted(unreadable, "line", "lines");
@@ -45,7 +36,21 @@ pub(crate) fn run(args: &Args, log: &args::Log, output: &Output) -> anyhow::Resu
             "{lines} of the log are no records of this version, and were left out"
         ));
     }
-    Ok(u8::from(n == 0))
+    Ok(code)
+}
+
+/// Prints the records; the exit code, and how many lines are none.
+fn export(queries: &QueryLog, days: Days, output: &Output) -> anyhow::Result<(u8, usize)> {
+    let (mut n, mut failed) = (0, None);
+    let unreadable = queries.read(days, &mut |record| {
+        n += 1;
+        failed = output.json(&record).err();
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok((u8::from(n == 0), unreadable)),
+    }
 }
 
 fn print(days: &[DayStats], output: &Output) {

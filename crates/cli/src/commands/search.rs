@@ -10,7 +10,8 @@ use umbel::engine::wire;
 use umbel::filter::Filter;
 
 pub(crate) async fn run(args: &Args, search: &args::Search, output: &Output) -> anyhow::Result<u8> {
-    let request = request(args, &search.question)?;
+    let asked = request(args, &search.question)?;
+    let request = SearchRequest { cursor: search.cursor.clone(), ..asked };
     let engine = open_for_search(args, &request.config, output).await?;
     let response = engine.search(&request).await?;
     if output.is_json() {
@@ -41,6 +42,7 @@ pub(super) fn request(args: &Args, question: &args::Question) -> anyhow::Result<
         also: also.clone(),
         filter: Filter::parse(filters).map_err(EngineError::from)?,
         limit: limit.map(|limit| limit as usize),
+        cursor: None,
         config: configuration(args, &flags)?,
     })
 }

@@ -3,11 +3,12 @@
 //! Invariant: the owner of a cluster is the topmost node that fired on it.
 
 use super::{BlockedBy, Fire, MergeConfig, NodeRef, RatioBy, Share, Verdict};
-use crate::collapse::Voice;
+use crate::collapse::{Collapsed, Standing, Voice};
 use crate::document::{Document, Library};
 use crate::hit::Hit;
 use crate::span::SpanSet;
 use crate::tree::Node;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A member of a cluster somewhere below a node.
@@ -55,7 +56,7 @@ impl Matched {
 
 /// The nodes above the leaves of a list.
 pub(super) struct Grove<'a> {
-    voices: &'a [Voice],
+    list: &'a Collapsed,
     library: &'a Library<'a>,
     nodes: BTreeMap<NodeRef, Above>,
     /// By the place in the list: the node that took the cluster in.
@@ -69,9 +70,9 @@ pub(super) fn is_below(hit: &Hit, node: NodeRef) -> bool {
 }
 
 impl<'a> Grove<'a> {
-    pub(super) fn new(voices: &'a [Voice], library: &'a Library<'a>) -> Grove<'a> {
+    pub(super) fn new(list: &'a Collapsed, library: &'a Library<'a>) -> Grove<'a> {
         let mut nodes: BTreeMap<NodeRef, Above> = BTreeMap::new();
-        for (voice, members) in voices.iter().enumerate() {
+        for (voice, members) in list.voices.iter().enumerate() {
             for (member, hit) in members.members().enumerate() {
                 let record = &hit.record;
                 let mut child = record.node;
@@ -87,21 +88,19 @@ impl<'a> Grove<'a> {
                 }
             }
         }
-        Grove { voices, library, nodes, owners: vec![None; voices.len()], fired: BTreeSet::new() }
+        let owners = vec![None; list.voices.len()];
+        Grove { list, library, nodes, owners, fired: BTreeSet::new() }
     }
 
     /// The list.
     pub(super) fn voices(&self) -> &'a [Voice] {
-        self.voices
+        &self.list.voices
     }
 
     /// The nodes, those furthest from their roots first.
     pub(super) fn bottom_up(&self) -> Vec<NodeRef> {
-        let mut nodes: Vec<(std::cmp::Reverse<usize>, NodeRef)> = self
-            .nodes
-            .iter()
-            .map(|(&node, above)| (std::cmp::Reverse(above.depth), node))
-            .collect();
+        let mut nodes: Vec<(Reverse<usize>, NodeRef)> =
+            self.nodes.iter().map(|(&node, above)| (Reverse(above.depth), node)).collect();
         nodes.sort_unstable();
         nodes.into_iter().map(|(_, node)| node).collect()
     }
@@ -265,7 +264,7 @@ impl<'a> Grove<'a> {
         for touch in touches.unwrap_or_default().iter().filter(|touch| eligible(touch.voice)) {
             match self.owner(touch.voice) {
                 None if touch.speaks || touch.is_leaf => {
-                    let speaker = self.voices.get(touch.voice).map(|voice| &voice.hit.record);
+                    let speaker = self.list.voices.get(touch.voice).map(|voice| &voice.hit.record);
                     leaves.insert(touch.voice, speaker.map_or(0, |record| record.tokens as usize));
                 }
                 Some(owner) if self.is_under(owner, node) => {
@@ -293,12 +292,36 @@ impl<'a> Grove<'a> {
 
     /// Whether any cluster has more than one member: only then can nodes of two documents stand for the same clusters.
     pub(super) fn has_duplicates(&self) -> bool {
-        self.voices.iter().any(|voice| !voice.others.is_empty())
+        self.list.voices.iter().any(|voice| !voice.others.is_empty())
     }
 
-    /// The best score of the clusters.
-    pub(super) fn best_score(&self, matched: &Matched) -> f32 {
-        let voices = matched.voices.iter().filter_map(|&at| self.voices.get(at));
-        voices.map(|voice| voice.hit.scores.final_score()).fold(f32::NEG_INFINITY, f32::max)
+    /// What decides which of the nodes that count the same clusters fires, the greatest.
+    pub(super) fn strength(&self, node: NodeRef, matched: &Matched) -> Strength {
+        let voices = matched.voices.iter().filter_map(|&at| self.list.voices.get(at));
+        Strength {
+            n_speakers: matched.n_speakers,
+            standing: self.list.standings.get(&node.doc).copied().unwrap_or_default(),
+            score: Score(voices.map(|voice| voice.score).fold(f32::NEG_INFINITY, f32::max)),
+            node: Reverse(node),
+        }
+    }
+}
+
+/// What decides between nodes, in this order: speakers, the document's standing, the best score, the smallest id.
+#[derive(PartialEq, PartialOrd)]
+pub(super) struct Strength {
+    n_speakers: usize,
+    standing: Standing,
+    score: Score,
+    node: Reverse<NodeRef>,
+}
+
+/// A score in its total order.
+#[derive(PartialEq)]
+struct Score(f32);
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Score) -> Option<Ordering> {
+        Some(self.0.total_cmp(&other.0))
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! Invariant: a node is judged after all nodes below it.
 
-use super::grove::{Grove, Matched};
+use super::grove::Grove;
 use super::{BlockedBy, MergeConfig, NodeRef, RatioBy, Record, Verdict};
-use std::cmp::{Ordering, Reverse};
 
 /// Judges every node above the list.
 pub(super) fn decide(
@@ -27,49 +26,29 @@ pub(super) fn decide(
             continue;
         }
         let (mut matched, mut verdict) = judge(grove, node);
-        if grove.has_duplicates() && matches!(verdict, Verdict::Fire(_)) {
+        if grove.has_duplicates()
+            && let Verdict::Fire(fire) = &mut verdict
+        {
             let others =
                 nodes.iter().copied().filter(|&other| other != node && !grove.has_fired(other));
-            let rivals = others.map(|other| judge(grove, other)).filter(|(other, verdict)| {
-                other.voices == matched.voices && matches!(verdict, Verdict::Fire(_))
-            });
-            for (mut other, mut of_other) in rivals.collect::<Vec<_>>() {
-                if strength(grove, &other, &of_other) > strength(grove, &matched, &verdict) {
-                    std::mem::swap(&mut other, &mut matched);
-                    std::mem::swap(&mut of_other, &mut verdict);
+            for other in others {
+                let (mut matched_there, Verdict::Fire(mut fire_there)) = judge(grove, other) else {
+                    continue;
+                };
+                if matched_there.voices != matched.voices {
+                    continue;
                 }
-                if let Verdict::Fire(fire) = of_other {
-                    record.note(Verdict::Blocked(fire.share, BlockedBy::Rival));
+                let strength = grove.strength(fire.share.node, &matched);
+                if grove.strength(other, &matched_there) > strength {
+                    std::mem::swap(&mut matched_there, &mut matched);
+                    std::mem::swap(&mut fire_there, fire);
                 }
+                record.note(Verdict::Blocked(fire_there.share, BlockedBy::Rival));
             }
         }
         if let Verdict::Fire(fire) = &verdict {
             grove.fire(fire.share.node, &matched);
         }
         record.note(verdict);
-    }
-}
-
-/// Which of the nodes that stand for the same clusters fires, the greatest: most speakers, then the best score, then the
-/// smallest id.
-fn strength(
-    grove: &Grove<'_>,
-    matched: &Matched,
-    verdict: &Verdict,
-) -> (usize, Score, Option<Reverse<NodeRef>>) {
-    let node = match verdict {
-        Verdict::Fire(fire) => Some(Reverse(fire.share.node)),
-        _ => None,
-    };
-    (matched.n_speakers, Score(grove.best_score(matched)), node)
-}
-
-/// A score in its total order.
-#[derive(PartialEq)]
-struct Score(f32);
-
-impl PartialOrd for Score {
-    fn partial_cmp(&self, other: &Score) -> Option<Ordering> {
-        Some(self.0.total_cmp(&other.0))
     }
 }

@@ -1,7 +1,7 @@
 //! Both rules on trees as text: what fires, what nearly does, what is blocked and why.
 
 use super::*;
-use crate::collapse::Collapsed;
+use crate::collapse::{Standing, Standings};
 use crate::document::Document;
 use crate::hit::{Ancestor, Hit, LeafRecord};
 use crate::offsets::{Offsets, TokenOffsets};
@@ -99,9 +99,13 @@ fn voices(document: &Document, names: &[char], found: &str) -> Vec<Voice> {
             cluster: id.into(),
         };
         let scores = Scores { fused: 1.0 / (rank as f32 + 1.0), ..Scores::default() };
-        Voice { hit: Hit { record, scores }, others: Vec::new() }
+        Voice::new(Hit { record, scores })
     };
     found.chars().enumerate().map(voice).collect()
+}
+
+fn list(voices: &[Voice]) -> Collapsed {
+    Collapsed { voices: voices.to_vec(), ..Collapsed::default() }
 }
 
 /// The list after merging, and what fired, nearly fired and was blocked, as names.
@@ -109,7 +113,7 @@ fn run(text: &str, found: &str, config: &MergeConfig, budget_tokens: usize) -> (
     let (document, names) = nested(text);
     let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
     let voices = voices(&document, &names, found);
-    let (items, trace) = merge(&voices, &library, config, 30, budget_tokens);
+    let (items, trace) = merge(&list(&voices), &library, config, 30, budget_tokens);
     let name = |node: u32| names[node as usize].to_string();
     let list = items.iter().map(|item| name(item.node)).collect();
     let mut log: Vec<String> = trace
@@ -250,9 +254,9 @@ fn what_is_too_large_is_blocked_with_the_reason() {
 }
 
 /// The list after merging and what fired or gave way, where the second document is a copy of the first: upper case is the
-/// copy, and each letter of `found` brings along the copy's leaf of the same name.
-fn run_copies(text: &str, found: &str) -> (String, String) {
-    let (document, names) = nested(text);
+/// copy, and each letter of `found` brings along the other document's leaf of the same name.
+fn run_copies(found: &str, config: &MergeConfig, standings: &Standings) -> (String, String) {
+    let (document, names) = nested("r(a(b c d) e(f g h) i j k l m)");
     let library: Library<'_> = [(DocId(0), &document), (DocId(1), &document)].into_iter().collect();
     let lower = found.to_lowercase();
     let mut voices = voices(&document, &names, &lower);
@@ -264,7 +268,8 @@ fn run_copies(text: &str, found: &str) -> (String, String) {
         }
         voice.others.push(copy);
     }
-    let (items, trace) = merge(&voices, &library, &MergeConfig::default(), 30, 1000);
+    let list = Collapsed { standings: standings.clone(), ..list(&voices) };
+    let (items, trace) = merge(&list, &library, config, 30, 1000);
     let name = |doc: DocId, node: u32| {
         let name = names[node as usize];
         if doc == DocId(1) { name.to_ascii_uppercase() } else { name }
@@ -280,26 +285,61 @@ fn run_copies(text: &str, found: &str) -> (String, String) {
 }
 
 #[track_caller]
-fn check_copies(found: &str, list: &str, log: &str) {
-    let page = "r(a(b c d) e(f g h) i j k l m)";
-    assert_eq!(run_copies(page, found), (list.to_owned(), log.to_owned()), "{found}");
+fn check_copies(found: &str, standings: &[(u64, i64)], list: &str, log: &str) {
+    let standing = |&(doc, authority)| (DocId(doc), Standing { authority, updated_at: None });
+    let standings: Standings = standings.iter().map(standing).collect();
+    for rule in [by_children(0.5), Rule::Budget { base: 1.0 / 3.0, flat_base: 1.0 / 3.0 }] {
+        let got = run_copies(found, &with_rule(rule), &standings);
+        assert_eq!(got, (list.to_owned(), log.to_owned()), "{found}, {rule:?}");
+    }
 }
 
 #[test]
 fn of_two_nodes_that_hold_the_same_clusters_one_fires() {
-    check_copies("bc", "a", "a!A");
-    check_copies("BC", "A", "A!a");
+    check_copies("bc", &[], "a", "a!A");
+    check_copies("BC", &[], "A", "A!a");
     // One speaks here, one there: the scores are the same, so the smaller id fires.
-    check_copies("bC", "a", "a!A");
-    check_copies("bCD", "A", "A!a");
-    check_copies("bcFG", "aE", "aE!eA");
+    check_copies("bC", &[], "a", "a!A");
+}
+
+#[test]
+fn most_speakers_come_before_the_order_of_the_documents() {
+    let copy_first = [(0, 1), (1, 2)];
+    check_copies("bc", &copy_first, "a", "a!A");
+    check_copies("bC", &copy_first, "A", "A!a");
+    check_copies("Bc", &copy_first, "A", "A!a");
+    check_copies("Bc", &[(0, 2), (1, 1)], "a", "a!A");
+}
+
+#[test]
+fn copies_spread_over_two_documents_do_not_hide_that_three_siblings_matched() {
+    let three = MergeConfig { min_siblings: 3, ..with_rule(by_children(0.5)) };
+    for (found, fires) in [("bCd", "a"), ("bCD", "A"), ("Bcd", "a")] {
+        let (list, log) = run_copies(found, &three, &Standings::default());
+        // The node takes in all three, and no copy is delivered beside it.
+        assert_eq!(list, fires, "{found}");
+        assert!(log.starts_with(fires) && log.len() == 3, "{found}: {log}");
+    }
+    // Without the copies no document has three.
+    let (document, names) = nested("r(a(b c d) e(f g h) i j k l m)");
+    let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
+    let two = list(&voices(&document, &names, "bd"));
+    assert!(merge(&two, &library, &three, 30, 1000).1.fires.is_empty());
+}
+
+#[test]
+fn mirrored_nodes_in_two_places_each_fire_once() {
+    let by_share = with_rule(by_children(0.5));
+    let fired = run_copies("bcFG", &by_share, &Standings::default());
+    assert_eq!(fired, ("aE".to_owned(), "aE!eA".to_owned()));
 }
 
 #[test]
 fn a_cluster_counts_by_any_member_and_is_then_gone_everywhere() {
     // `c` speaks in the copy, its twin stands beside `b`.
-    let (list, _) = run_copies("r(a(b c d) e(f g h) i j k l m)", "bC");
-    assert_eq!(list, "a", "the copy's `C` is not delivered as well");
+    check_copies("bC", &[], "a", "a!A");
+    let by_share = run_copies("bCD", &MergeConfig::default(), &Standings::default());
+    assert_eq!(by_share, ("A".to_owned(), "A!a".to_owned()));
 }
 
 #[test]
@@ -311,9 +351,9 @@ fn every_member_of_a_reranked_cluster_has_the_score_of_its_speaker() {
     let twin = voices[1].hit.clone();
     voices[1].hit.record.doc = DocId(1);
     voices[1].others.push(twin);
-    let mut list = Collapsed { voices, retrieved: 3, examined: 3 };
+    let mut list = list(&voices);
     list.rerank(&[-1.0, 3.0]);
-    let (items, _) = merge(&list.voices, &library, &MergeConfig::default(), 30, 1000);
+    let (items, _) = merge(&list, &library, &MergeConfig::default(), 30, 1000);
     let merged = items.iter().find(|item| item.kind == ItemKind::Merged).unwrap();
     let scores: Vec<_> = merged.evidence.iter().map(|e| e.scores.rerank).collect();
     assert_eq!(scores, [Some(3.0), Some(-1.0)]);
@@ -355,7 +395,7 @@ proptest! {
         let fires = |ratio: f64| {
             let rule = Rule::Ratio { ratio, by };
             let config = MergeConfig { rule, min_siblings, ..MergeConfig::default() };
-            let (items, trace) = merge(&voices, &library, &config, 30, 10_000);
+            let (items, trace) = merge(&list(&voices), &library, &config, 30, 10_000);
             let evidence: usize = items.iter().map(|item| item.evidence.len()).sum();
             assert_eq!(evidence, voices.len(), "each leaf is evidence for one item");
             let topmost = trace.fires.iter().filter(|fire| fire.absorbed_by.is_none()).count();

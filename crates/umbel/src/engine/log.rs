@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use umbel_core::hit::{Hit, LeafRecord, Scores};
 
 /// The version of [`LogRecord`]: it rises when a field changes its meaning; fields may be added without.
 pub const LOG_VERSION: u32 = 1;
@@ -41,6 +42,30 @@ pub struct LogRecord {
     pub passages: usize,
     /// Why.
     pub trace: TraceJson,
+    /// The leaves that the list was collapsed from, best first, where `log.candidates` is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Vec<CandidateJson>>,
+}
+
+/// A leaf that was retrieved: its id, its document's number in the catalog, its cluster (null where it is alone), its cosine (null
+/// where the dense leg did not find it), its BM25 score (null where the lexical leg did not), and what fusion made of both.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CandidateJson(
+    pub String,
+    pub u64,
+    pub Option<String>,
+    pub Option<f32>,
+    pub Option<f32>,
+    pub f32,
+);
+
+impl From<&Hit> for CandidateJson {
+    fn from(hit: &Hit) -> CandidateJson {
+        let LeafRecord { leaf, doc, cluster, .. } = hit.record;
+        let Scores { dense, lexical, fused, .. } = hit.scores;
+        let cluster = (cluster != leaf.into()).then(|| cluster.to_string());
+        CandidateJson(leaf.to_string(), doc.0, cluster, dense, lexical, fused)
+    }
 }
 
 impl LogRecord {
@@ -48,22 +73,30 @@ impl LogRecord {
     pub fn of(
         response: &SearchResponse,
         filtered: bool,
-        text: QueryText,
+        settings: &LogSettings,
         at: Timestamp,
     ) -> LogRecord {
         let queries: Vec<String> =
             std::iter::once(&response.query).chain(&response.also).cloned().collect();
         let hash = blake3::hash(queries.join("\n").as_bytes()).to_hex();
+        let keeps_text = settings.queries == QueryText::Text;
+        let mut trace = trace(response);
+        if let Some(shortage) = trace.shortage.as_mut().filter(|_| !keeps_text) {
+            shortage.query = None;
+        }
         LogRecord {
             v: LOG_VERSION,
             at: at.to_string(),
             query_hash: hash.chars().take(16).collect(),
-            queries: (text == QueryText::Text).then_some(queries),
+            queries: keeps_text.then_some(queries),
             filtered,
             budget: response.budget_tokens,
             tokens: response.context.tokens,
             passages: response.context.passages.len(),
-            trace: trace(response),
+            trace,
+            candidates: settings
+                .candidates
+                .then(|| response.candidates.iter().map(CandidateJson::from).collect()),
         }
     }
 
@@ -107,6 +140,12 @@ impl Days {
     pub fn last(n: u32, now: Timestamp) -> Days {
         let back = i64::from(n.saturating_sub(1)).days();
         Days { from: date(now).checked_sub(back).ok(), to: None }
+    }
+
+    /// The `n` days before the last `n`.
+    pub fn before_last(n: u32, now: Timestamp) -> Days {
+        let back = |days: u32| date(now).checked_sub(i64::from(days).days()).ok();
+        Days { from: back(2 * n - 1), to: back(n) }
     }
 
     fn hold(self, day: Date) -> bool {

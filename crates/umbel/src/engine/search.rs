@@ -2,23 +2,17 @@
 //!
 //! Invariant: retrieve, support, collapse, merge, expand, pack, in this order; the last four are the pure core.
 
-use super::answer::{SearchRequest, SearchResponse};
+use super::answer::{SearchRequest, SearchResponse, Shortage};
+use super::clock::Clock;
+use super::cursor::Cursor;
 use super::inspect::count_only;
 use super::log::{LogRecord, QueryLog};
+use super::retrieve::{Found, standings};
 use super::{Engine, EngineError};
-use crate::catalog::StoredDocument;
-use crate::filter::Filter;
-use crate::index::{Clause, Leg, SearchRequest as LegRequest};
+use crate::index::{Clause, Test};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use umbel_core::collapse::collapse;
 use umbel_core::document::Library;
-use umbel_core::hit::{self, Hit, RankedList, fuse};
-use umbel_core::id::DocId;
 use umbel_core::pack::Frame;
-use umbel_core::support::support;
 use umbel_core::trace::deliver;
 
 impl Engine {
@@ -41,35 +35,33 @@ impl Engine {
         let settings = request.config.settings();
         let info = self.catalog.describe().await?;
         let mut warnings = self.warnings.clone();
+        let earlier = self.resume(request, &info, &mut warnings)?;
 
-        let filter = self.clauses(&request.filter).await?;
+        let filter = self.clauses(request, &earlier).await?;
         if !filter.is_empty() {
             clock.lap("filter");
         }
-        let lists = self.retrieve(request, &filter, &mut clock, &mut warnings).await?;
-        if !filter.is_empty() && lists.iter().all(|list| list.leaves.is_empty()) {
+        let Found { mut list, candidates, met, reading } =
+            self.find(request, &filter, &mut clock, &mut warnings).await?;
+        if candidates.is_empty() && !request.filter.is_empty() {
             let entries = self.catalog.list().await?;
             if !entries.iter().any(|entry| request.filter.holds(entry)) {
                 warnings.push("no document passes the filter".to_owned());
             }
         }
-        let mut hits = fuse(&lists, request.config.fusion());
-        support(&mut hits, request.config.support());
-        hits.truncate(settings.search.k_prime);
-        clock.lap("fuse");
-
-        let documents = self.hydrate(&mut hits, info.generation, &mut warnings).await?;
+        let documents = self.hydrate(&mut list, info.generation, &mut warnings).await?;
+        list.choose(settings.collapse.policy(), &standings(&documents, &settings.collapse));
         clock.lap("hydrate");
 
         let mut config = request.config.assemble(request.limit);
         config.pack.reserve_tokens += reserve_tokens;
-        let mut list = collapse(hits, config.depth);
         if self.rerank_leaves(request, &mut list, &documents, &mut warnings).await {
             clock.lap("rerank");
         }
         let library: Library<'_> =
             documents.iter().map(|(&id, stored)| (id, &stored.document)).collect();
-        let (mut context, trace) = deliver(&list, &library, &config, frame);
+        let delivered = earlier.delivered(&documents);
+        let (mut context, trace) = deliver(&list, &library, &delivered, &config, frame);
         clock.lap("assemble");
         if self.rerank_passages(request, &mut context, &documents, &mut warnings).await {
             clock.lap("rerank");
@@ -87,6 +79,10 @@ impl Engine {
             );
         }
         warnings.extend(count_only(&request.config));
+        let shortage = Shortage::of(&request.query, &list, &reading);
+        if let Some(shortage) = shortage.as_ref().filter(|_| context.dropped.is_empty()) {
+            warnings.push(shortage.to_string());
+        }
 
         let mut response = SearchResponse {
             query: request.query.clone(),
@@ -95,13 +91,20 @@ impl Engine {
             context,
             compressed,
             trace,
+            candidates,
+            reading,
+            shortage,
+            total_clusters: earlier.n_met(&met),
             documents,
             config: request.config.hash(),
             generation: info.generation,
-            k_prime: settings.search.k_prime,
-            timings: clock.laps,
+            timings: Vec::new(),
             warnings,
+            cursor: None,
         };
+        response.cursor = self.next_page(earlier, &response, &list, &met).await?;
+        clock.lap("cursor");
+        response.timings = clock.laps;
         self.remember(request, &mut response);
         Ok(response)
     }
@@ -113,115 +116,26 @@ impl Engine {
             return;
         }
         let filtered = !request.filter.is_empty();
-        let record = LogRecord::of(response, filtered, settings.queries, Timestamp::now());
+        let record = LogRecord::of(response, filtered, settings, Timestamp::now());
         if let Err(error) = QueryLog::of(&self.layout).append(&record, settings) {
             response.warnings.push(format!("this search is not in the log: {error}"));
         }
     }
 
-    /// The conditions of a search, as the index takes them.
-    async fn clauses(&self, filter: &Filter) -> Result<Vec<Clause>, EngineError> {
-        let documents =
-            if filter.needs_documents() { self.catalog.list().await? } else { Vec::new() };
-        Ok(filter.clauses(&documents))
-    }
-
-    /// The two legs of each question, all read to the same depth. A store without vectors has the lexical one only.
-    async fn retrieve(
+    /// The conditions of a search, as the index takes them; what earlier pages delivered is left out.
+    pub(super) async fn clauses(
         &self,
         request: &SearchRequest,
-        filter: &[Clause],
-        clock: &mut Clock,
-        warnings: &mut Vec<String>,
-    ) -> Result<Vec<RankedList>, EngineError> {
-        let settings = &request.config.settings().search;
-        let limit = settings.fusion_depth.max(settings.k_prime);
-        let has_vectors = self.index.describe().await?.dimension.is_some();
-        let lexical_weight = if has_vectors { settings.lexical_weight } else { 1.0 };
-        if !has_vectors {
-            warnings.push("the store has no vectors: searched by words only".to_owned());
+        earlier: &Cursor,
+    ) -> Result<Vec<Clause>, EngineError> {
+        let filter = &request.filter;
+        let documents =
+            if filter.needs_documents() { self.catalog.list().await? } else { Vec::new() };
+        let mut clauses = filter.clauses(&documents);
+        if !earlier.clusters.is_empty() {
+            let known = earlier.clusters.iter().copied().collect();
+            clauses.push(Clause { test: Test::Clusters(known), negated: true });
         }
-        let mut lists = Vec::new();
-        for query in std::iter::once(&request.query).chain(&request.also) {
-            let mut legs = Vec::new();
-            if lexical_weight < 1.0 {
-                legs.push((hit::Leg::Dense, 1.0 - lexical_weight, self.dense(query).await?));
-                clock.lap("embed");
-            }
-            if lexical_weight > 0.0 {
-                let words = Leg::Lexical(self.lexical.query(query));
-                legs.push((hit::Leg::Lexical, lexical_weight, words));
-            }
-            for (kind, weight, leg) in legs {
-                let asked = LegRequest { leg, limit, filter: filter.to_vec() };
-                let found = self.index.search(&asked).await?;
-                let leaves = found.into_iter().map(|scored| (scored.record, scored.score));
-                lists.push(RankedList { leg: kind, weight, leaves: leaves.collect() });
-                clock.lap(if kind == hit::Leg::Dense { "dense" } else { "lexical" });
-            }
-        }
-        Ok(lists)
-    }
-
-    async fn dense(&self, query: &str) -> Result<Leg, EngineError> {
-        match &self.embedder {
-            Some(embedder) => Ok(Leg::Dense(embedder.embed_query(query).await?)),
-            None => {
-                let info = self.catalog.describe().await?;
-                let model = info.settings.get("model").cloned().unwrap_or_default();
-                Err(EngineError::NoModel { model })
-            }
-        }
-    }
-
-    /// The documents of the hits. A hit that is not in the catalog as the index knows it is left out.
-    async fn hydrate(
-        &self,
-        hits: &mut Vec<Hit>,
-        generation: u64,
-        warnings: &mut Vec<String>,
-    ) -> Result<BTreeMap<DocId, Arc<StoredDocument>>, EngineError> {
-        let mut ids: Vec<DocId> = hits.iter().map(|hit| hit.record.doc).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let documents = self.documents(&ids, generation).await?;
-        let before = hits.len();
-        hits.retain(|hit| {
-            let (record, stored) = (&hit.record, documents.get(&hit.record.doc));
-            let ordinal = record.ordinal as usize;
-            stored.is_some_and(|stored| {
-                let leaf = stored.document.tree.leaves.get(ordinal);
-                stored.leaf_ids.get(ordinal) == Some(&record.leaf)
-                    && leaf.is_some_and(|leaf| leaf.span == record.span && leaf.node == record.node)
-            })
-        });
-        if hits.len() < before {
-            warnings.push(format!(
-                "{} hits were left out: the catalog does not hold them",
-                before - hits.len()
-            ));
-        }
-        Ok(documents)
-    }
-}
-
-/// Measures steps.
-struct Clock {
-    at: Instant,
-    laps: Vec<(&'static str, Duration)>,
-}
-
-impl Clock {
-    fn start() -> Clock {
-        Clock { at: Instant::now(), laps: Vec::new() }
-    }
-
-    fn lap(&mut self, name: &'static str) {
-        let took = self.at.elapsed();
-        match self.laps.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, sum)) => *sum += took,
-            None => self.laps.push((name, took)),
-        }
-        self.at = Instant::now();
+        Ok(clauses)
     }
 }

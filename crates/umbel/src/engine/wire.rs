@@ -2,7 +2,7 @@
 //!
 //! Invariant: fields may be added, never renamed. `docs/schema/search.json` is the schema of [`SearchJson`], as tested.
 
-use super::answer::{AskResponse, SearchResponse};
+use super::answer::{AskResponse, SearchResponse, Shortage};
 use crate::catalog::StoredDocument;
 use crate::generate::Finish;
 use crate::metadata::{Metadata, show_date};
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use umbel_core::document::Document;
 use umbel_core::hit::Scores;
-use umbel_core::id::DocId;
+use umbel_core::id::{ClusterId, DocId};
 use umbel_core::merge::{BlockedBy, Evidence, ItemKind, NodeRef, RatioBy, Share};
 use umbel_core::pack::{DropReason, Passage};
 use umbel_core::span::{Span, slice};
@@ -48,8 +48,19 @@ pub struct SearchJson {
     pub context: ContextJson,
     /// Why.
     pub trace: TraceJson,
-    /// Where the next page begins; null when there is no more.
+    /// How much there is for this question.
+    pub total: TotalJson,
+    /// What the next page is asked with; null when there is no more.
     pub cursor: Option<String>,
+}
+
+/// How much there is for a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TotalJson {
+    /// Distinct clusters of duplicates that it has met, on this page and on earlier ones.
+    pub clusters: usize,
+    /// `exact` where these are all that match, `at least` where the index may hold more.
+    pub relation: Word,
 }
 
 /// What is to be read.
@@ -176,10 +187,12 @@ pub struct EvidenceJson {
 }
 
 /// A cluster of duplicates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterJson {
     /// Its id.
     pub id: String,
+    /// What it is ranked by: the best score of its members in the list, or what a reranker gave the one that speaks.
+    pub score: f32,
     /// Members that the list held.
     pub seen: usize,
     /// Members that the index holds.
@@ -210,6 +223,7 @@ pub struct DroppedJson {
 
 /// Why the context is what it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, as it is published")]
 pub struct TraceJson {
     /// Hash of the configuration.
     pub config: String,
@@ -217,15 +231,31 @@ pub struct TraceJson {
     pub generation: u64,
     /// The run that marked duplicates; null where there was none.
     pub cluster_run: Option<String>,
-    /// Leaves that were kept of the fused list.
+    /// Distinct clusters that were wanted; 0 in records of versions that did not keep it.
+    #[serde(default)]
+    pub depth: usize,
+    /// Leaves that the fused list was cut at.
     pub k_prime: usize,
-    /// Leaves that fusion gave.
+    /// Leaves that fusion gave, before the cut.
+    #[serde(default)]
+    pub fused: usize,
+    /// The places in these, from 1, at which a cluster of duplicates came again: what any other `k_prime` would have given
+    /// follows from them.
+    #[serde(default)]
+    pub repeats: Vec<usize>,
+    /// Whether the search met every leaf that matches.
+    #[serde(default)]
+    pub exhausted: bool,
+    /// Leaves that were read before duplicates were collapsed.
     pub retrieved: usize,
     /// Leaves that were looked at until the list had its length.
     pub examined: usize,
     /// Distinct clusters that were wanted and not found.
     pub shortfall: usize,
-    /// Whether a longer list was asked for.
+    /// What is known of a list that duplicates left short; null where it is not, or where no more leaves match.
+    #[serde(default)]
+    pub shortage: Option<ShortageJson>,
+    /// Whether the index was searched a second time, further, and without the clusters that were found.
     pub retry: bool,
     /// Whether any node replaced its children.
     pub fired: bool,
@@ -266,6 +296,26 @@ pub struct ShareJson {
     pub ratio: f64,
     /// The share that the rule wanted.
     pub wanted: f64,
+}
+
+/// A list that duplicates left shorter than was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShortageJson {
+    /// The question; null in a log that keeps no text.
+    pub query: Option<String>,
+    /// Distinct clusters that were wanted.
+    pub wanted: usize,
+    /// The clusters that were found, best first.
+    pub clusters: Vec<SeenJson>,
+}
+
+/// A cluster of duplicates in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenJson {
+    /// Its id.
+    pub id: String,
+    /// Members that the list held.
+    pub seen: usize,
 }
 
 /// A node that replaced its children.
@@ -516,6 +566,7 @@ fn passage(stored: &StoredDocument, passage: &Passage, rank: usize) -> PassageJs
         evidence: passage.evidence.iter().map(|e| evidence(stored, e)).collect(),
         cluster: ClusterJson {
             id: best.map(|e| e.cluster.0.to_string()).unwrap_or_default(),
+            score: best.map_or(0.0, |e| e.cluster_score),
             seen: best.map_or(0, |e| e.cluster.1),
             in_index: 1,
             also_in: Vec::new(),
@@ -538,6 +589,15 @@ fn share(response: &SearchResponse, share: &Share) -> ShareJson {
     }
 }
 
+fn shortage(shortage: &Shortage) -> ShortageJson {
+    let seen = |&(id, seen): &(ClusterId, usize)| SeenJson { id: id.to_string(), seen };
+    ShortageJson {
+        query: Some(shortage.query.clone()),
+        wanted: shortage.wanted,
+        clusters: shortage.clusters.iter().map(seen).collect(),
+    }
+}
+
 /// Why the context is what it is.
 pub fn trace(response: &SearchResponse) -> TraceJson {
     let trace = &response.trace;
@@ -555,11 +615,16 @@ pub fn trace(response: &SearchResponse) -> TraceJson {
         config: response.config.clone(),
         generation: response.generation,
         cluster_run: None,
-        k_prime: response.k_prime,
+        depth: response.reading.depth,
+        k_prime: response.reading.k_prime,
+        fused: response.reading.fused,
+        repeats: response.reading.repeats.clone(),
+        exhausted: response.reading.is_whole,
         retrieved: trace.retrieved,
         examined: trace.examined,
         shortfall: trace.shortfall,
-        retry: false,
+        shortage: response.shortage.as_ref().map(shortage),
+        retry: response.reading.retry,
         fired: !trace.merge.fires.is_empty(),
         could_fire: trace.merge.could_fire,
         fires: fires.collect(),
@@ -621,7 +686,11 @@ pub fn search(response: &SearchResponse) -> SearchJson {
                 .collect(),
         },
         trace: trace(response),
-        cursor: None,
+        total: TotalJson {
+            clusters: response.total_clusters,
+            relation: if response.reading.is_whole { "exact" } else { "at least" }.into(),
+        },
+        cursor: response.cursor.clone(),
     }
 }
 

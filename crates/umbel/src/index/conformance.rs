@@ -37,6 +37,7 @@ pub async fn run<M: AsyncFn(Option<usize>) -> Box<dyn Index>>(make: M) {
     ties_are_in_order_of_the_leaf(&*make(Some(DIMENSION)).await).await;
     documents_can_be_left_out(&*make(Some(DIMENSION)).await).await;
     conditions_hold_inside_the_search(&*make(Some(DIMENSION)).await).await;
+    clusters_can_be_left_out(&*make(Some(DIMENSION)).await).await;
     a_leaf_without_terms_is_not_counted(&*make(Some(DIMENSION)).await).await;
     leaves_without_vectors_are_found_by_terms(&*make(None).await).await;
     let first = std::env::var("UMBEL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
@@ -271,6 +272,41 @@ async fn conditions_hold_inside_the_search(index: &dyn Index) {
     }
 }
 
+async fn clusters_can_be_left_out(index: &dyn Index) {
+    // Leaves 0 to 9 are one cluster, 10 and 11 another, and 12 is alone.
+    let cluster = |n: u32| match n {
+        0..10 => ClusterId([9; 16]),
+        10 | 11 => ClusterId([255; 16]),
+        alone => leaf(alone).into(),
+    };
+    let points = (0..13).map(|n| {
+        let mut point = point(n, 1, &[1]);
+        point.record.cluster = cluster(n);
+        Point { dense: Some(direction(0)), ..point }
+    });
+    index.upsert(points.collect()).await.expect("points are stored");
+    for optimized in [false, true] {
+        if optimized {
+            index.optimize().await.expect("the index is optimized");
+        }
+        for leg in [dense(0), lexical(&[1])] {
+            let found = async |clusters: &[ClusterId], negated, limit| {
+                let test = Test::Clusters(clusters.to_vec());
+                let filter = vec![Clause { test, negated }];
+                let request = SearchRequest { leg: leg.clone(), limit, filter };
+                let hits = index.search(&request).await.expect("a filtered search answers");
+                hits.iter().map(|hit| hit.record.ordinal).collect::<Vec<_>>()
+            };
+            assert_eq!(found(&[cluster(0)], true, 3).await, [10, 11, 12], "the limit is filled");
+            assert_eq!(found(&[cluster(0), cluster(10)], true, 20).await, [12]);
+            assert_eq!(found(&[cluster(12), ClusterId([1; 16])], true, 20).await.len(), 12);
+            assert_eq!(found(&[cluster(10), cluster(12)], false, 20).await, [10, 11, 12]);
+            assert_eq!(found(&[], true, 20).await.len(), 13);
+            assert!(found(&[], false, 20).await.is_empty());
+        }
+    }
+}
+
 async fn a_leaf_without_terms_is_not_counted(index: &dyn Index) {
     index
         .upsert(vec![point(1, 1, &[1, 2]), point(2, 1, &[2]), point(3, 1, &[])])
@@ -471,6 +507,10 @@ impl Random {
         leaf(self.below(80) as u32)
     }
 
+    fn cluster(&mut self) -> ClusterId {
+        ClusterId([self.below(8) as u8; 16])
+    }
+
     fn doc(&mut self) -> DocId {
         DocId(self.below(6) as u64)
     }
@@ -484,7 +524,8 @@ impl Random {
         let at = i64::from(self.below(6) as u32);
         let (from, to) =
             [(Some(at), None), (None, Some(at)), (Some(at), Some(at + 2))][self.below(3)];
-        let test = match self.below(3) {
+        let test = match self.below(4) {
+            3 => Test::Clusters((0..self.below(4)).map(|_| self.cluster()).collect()),
             0 => Test::Docs((0..self.below(4)).map(|_| self.doc()).collect()),
             1 => Test::Facet(
                 facets[self.below(4)],
@@ -531,6 +572,7 @@ impl Random {
         let values = indices.iter().map(|_| 0.2 + 2.0 * self.unit()).collect();
         let mut point = point(n, 0, &[]);
         point.record.doc = self.doc();
+        point.record.cluster = self.cluster();
         point.record.tokens = self.below(1000) as u32;
         point.facets = self.facets();
         Point { dense: Some(self.direction()), lexical: SparseVector { indices, values }, ..point }

@@ -21,7 +21,7 @@ use qdrant_edge::{
     IntegerIndexParams, KeywordIndexParams, Match, MatchAny, Modifier, NamedQuery, OperationResult,
     Payload, PayloadFieldSchema, PayloadSchemaParams, PointId, PointInsertOperations,
     PointOperations, PointStructPersisted, QueryEnum, QueryRequest, Range, ScoringQuery,
-    ScrollRequest, SearchParams, UpdateOperation, VectorInternal, VectorPersisted,
+    ScrollRequest, SearchParams, UpdateOperation, UuidIndexParams, VectorInternal, VectorPersisted,
     VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
 };
 use std::collections::HashMap;
@@ -242,9 +242,14 @@ impl EdgeIndex {
             })
         };
         let facets = payload::FACETS.map(|facet| (payload::facet_field(facet), words()));
+        let uuid = PayloadSchemaParams::Uuid(UuidIndexParams {
+            on_disk: Some(true),
+            ..UuidIndexParams::default()
+        });
         let numbers =
             [(payload::DOC, integers(true, false)), (payload::UPDATED_AT, integers(false, true))];
-        for (field, params) in numbers.into_iter().chain(facets) {
+        let fields = numbers.into_iter().chain(facets).chain([(payload::CLUSTER, uuid)]);
+        for (field, params) in fields {
             let create = CreateIndex {
                 field_name: path_of(field),
                 field_schema: Some(PayloadFieldSchema::FieldParams(params)),
@@ -643,6 +648,11 @@ fn condition(clause: &Clause) -> Condition {
         Test::Docs(docs) => {
             let keys = docs.iter().copied().map(payload::doc_key).collect();
             matches(payload::DOC, AnyVariants::Integers(keys))
+        }
+        Test::Clusters(clusters) => {
+            let keys =
+                clusters.iter().map(|&cluster| payload::cluster_key(cluster).as_str().into());
+            matches(payload::CLUSTER, AnyVariants::Strings(keys.collect()))
         }
         Test::Facet(facet, words) => {
             let words = words.iter().map(|word| word.as_str().into()).collect();

@@ -96,6 +96,7 @@ impl Index for ExactIndex {
 fn holds(clause: &Clause, point: &Point) -> bool {
     let holds = match &clause.test {
         Test::Docs(docs) => docs.contains(&point.record.doc),
+        Test::Clusters(clusters) => clusters.contains(&point.record.cluster),
         Test::Facet(facet, any) => point.facets.words(*facet).iter().any(|word| any.contains(word)),
         Test::Updated { from, to } => point
             .facets

@@ -13,6 +13,9 @@ use umbel_core::span::Span;
 /// The field that names the document: the one that filters and deletes look at.
 pub(super) const DOC: &str = "doc";
 
+/// The field that names the cluster of duplicates, for filters.
+pub(super) const CLUSTER: &str = "cluster";
+
 /// The field that holds a document's date.
 pub(super) const UPDATED_AT: &str = "updated_at";
 
@@ -44,7 +47,7 @@ struct Payload {
     ancestors: Vec<u32>,
     /// How many children each of `ancestors` has.
     children: Vec<u32>,
-    /// Written as Qdrant writes ids: a UUID.
+    /// As [`cluster_key`] writes it.
     cluster: String,
     // Points of a store of format 1 have none of these.
     #[serde(default)]
@@ -77,6 +80,11 @@ pub(super) fn doc_key(doc: DocId) -> i64 {
     doc.0.cast_signed()
 }
 
+/// A cluster as a filter names it: as Qdrant writes ids, a UUID.
+pub(super) fn cluster_key(cluster: ClusterId) -> String {
+    hyphenate(&cluster.to_string())
+}
+
 /// What is stored beside the vectors of this leaf.
 pub(super) fn encode(record: &LeafRecord, facets: Facets) -> Map<String, Value> {
     let Facets { source, connector, language, labels, updated_at } = facets;
@@ -94,7 +102,7 @@ pub(super) fn encode(record: &LeafRecord, facets: Facets) -> Map<String, Value> 
         node: record.node,
         ancestors: record.ancestors.iter().map(|ancestor| ancestor.node).collect(),
         children: record.ancestors.iter().map(|ancestor| ancestor.children).collect(),
-        cluster: hyphenate(&record.cluster.to_string()),
+        cluster: cluster_key(record.cluster),
     };
     match serde_json::to_value(payload) {
         Ok(Value::Object(fields)) => fields,

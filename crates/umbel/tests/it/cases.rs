@@ -281,9 +281,9 @@ fn what_comes_in_with_something_else_is_not_dropped() {
     // By itself a word inside a line has two edges to pay for; the whole line has none.
     let document = read_with("Ant. Bee. Cow.\n", &["leaf.target=2", "leaf.levels=[]"], None);
     let library = library(&[&document]);
-    let voices = collapse(hits(&[&document], &[(0, 1), (0, 0)]), 9).voices;
+    let list = collapse(hits(&[&document], &[(0, 1), (0, 0)]), 9);
     let unmerged = MergeConfig { enabled: false, ..MergeConfig::default() };
-    let (mut items, _) = merge(&voices, &library, &unmerged, 9, 100);
+    let (mut items, _) = merge(&list, &library, &unmerged, 9, 100);
     let line = Span::new(0, document.text.trim_end().len());
     let packed = |items: &[Item]| pack(items, &library, settings(7).pack, None);
     assert_eq!(packed(&items).dropped.len(), 1);

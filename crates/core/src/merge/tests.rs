@@ -1,3 +1,5 @@
+//! Trees of letters and lists of their leaves through both rules.
+
 use super::*;
 use crate::collapse::{Standing, Standings};
 use crate::document::Document;

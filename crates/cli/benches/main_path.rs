@@ -198,8 +198,11 @@ fn assembly() {
 
 /// Collapse alone: no duplicates, then three members a cluster in documents of different standing.
 fn collapsing(hits: &[Hit]) {
-    let standings: Standings = (0..45)
-        .map(|doc| (DocId(doc), Standing { authority: 0, updated_at: Some(doc as i64 % 7) }))
+    let standings: Standings = (0..45_u32)
+        .map(|doc| {
+            let updated_at = Some(i64::from(doc % 7));
+            (DocId(doc.into()), Standing { authority: 0, updated_at })
+        })
         .collect();
     let in_threes: Vec<Hit> = hits
         .iter()
@@ -363,6 +366,9 @@ fn searching() {
     fs_err::remove_dir_all(dir).unwrap();
 }
 
+/// A search by both legs of a question.
+type Search<'a> = dyn Fn(&[(hit::Leg, Leg)]) + 'a;
+
 /// A hybrid search of sixty leaves, plain; with a hundred read and collapsed to sixty clusters; and with the second search, which
 /// leaves the clusters of the first out.
 fn collapsed_searching(index: &EdgeIndex, queries: &[(Vec<f32>, SparseVector)]) {
@@ -379,7 +385,7 @@ fn collapsed_searching(index: &EdgeIndex, queries: &[(Vec<f32>, SparseVector)]) 
         fuse(&lists, Fusion::Convex)
     };
     let standings = Standings::new();
-    let ways: [(&str, &dyn Fn(&[(hit::Leg, Leg)])); 3] = [
+    let ways: [(&str, &Search<'_>); 3] = [
         ("plain, 60 leaves", &|legs| {
             let mut hits = read(legs, 100, &[]);
             hits.truncate(60);

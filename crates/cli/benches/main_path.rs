@@ -196,9 +196,6 @@ fn assembly() {
     }
 }
 
-/// A way to read and collapse the legs of a question.
-type Way<'a> = &'a dyn Fn(&[(hit::Leg, Leg)]);
-
 /// Collapse alone: no duplicates, then three members a cluster in documents of different standing.
 fn collapsing(hits: &[Hit]) {
     let standings: Standings = (0..45_u32)
@@ -369,6 +366,9 @@ fn searching() {
     fs_err::remove_dir_all(dir).unwrap();
 }
 
+/// A search by both legs of a question.
+type Search<'a> = dyn Fn(&[(hit::Leg, Leg)]) + 'a;
+
 /// A hybrid search of sixty leaves, plain; with a hundred read and collapsed to sixty clusters; and with the second search, which
 /// leaves the clusters of the first out.
 fn collapsed_searching(index: &EdgeIndex, queries: &[(Vec<f32>, SparseVector)]) {
@@ -385,7 +385,7 @@ fn collapsed_searching(index: &EdgeIndex, queries: &[(Vec<f32>, SparseVector)]) 
         fuse(&lists, Fusion::Convex)
     };
     let standings = Standings::new();
-    let ways: [(&str, Way<'_>); 3] = [
+    let ways: [(&str, &Search<'_>); 3] = [
         ("plain, 60 leaves", &|legs| {
             let mut hits = read(legs, 100, &[]);
             hits.truncate(60);

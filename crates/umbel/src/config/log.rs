@@ -13,7 +13,7 @@ pub struct LogSettings {
     pub enabled: bool,
     /// Whether the questions are kept as they were asked.
     pub queries: QueryText,
-    /// Whether the leaves that a search chose from are kept with their scores, for replays under other settings: about 8 KB a
+    /// Whether the leaves that a search chose from are kept with their scores, for replays under other settings: about 7 KB a
     /// search at the defaults.
     pub candidates: bool,
     /// How many days are kept, today among them.

@@ -11,9 +11,10 @@ use super::retrieve::{Found, standings};
 use super::{Engine, EngineError};
 use crate::index::{Clause, Test};
 use jiff::Timestamp;
+use umbel_core::collapse::Collapsed;
 use umbel_core::document::Library;
 use umbel_core::pack::Frame;
-use umbel_core::trace::deliver;
+use umbel_core::trace::{AssembleConfig, Trace, deliver};
 
 impl Engine {
     /// Finds the spans worth reading. No hit gives an empty context, not an error.
@@ -70,19 +71,11 @@ impl Engine {
         if compressed.is_some() {
             clock.lap("compress");
         }
-        // Documents of one leaf have nothing to merge, which is no fault of the rule.
-        let has_parents = list.voices.iter().any(|voice| !voice.hit.record.ancestors.is_empty());
-        let merges = config.merge.enabled && has_parents;
-        if merges && trace.merge.fires.is_empty() && !trace.merge.could_fire {
-            warnings.push(
-                "merging could not fire: no node above these leaves can meet the rule".to_owned(),
-            );
-        }
-        warnings.extend(count_only(&request.config));
         let shortage = Shortage::of(&request.query, &list, &reading);
-        if let Some(shortage) = shortage.as_ref().filter(|_| context.dropped.is_empty()) {
-            warnings.push(shortage.to_string());
-        }
+        warnings.extend(merge_warning(&list, &trace, &config));
+        warnings.extend(count_only(&request.config));
+        let lacks = shortage.as_ref().filter(|_| context.dropped.is_empty());
+        warnings.extend(lacks.map(ToString::to_string));
 
         let mut response = SearchResponse {
             query: request.query.clone(),
@@ -138,4 +131,13 @@ impl Engine {
         }
         Ok(clauses)
     }
+}
+
+/// What to know where merging was wanted and could not be.
+fn merge_warning(list: &Collapsed, trace: &Trace, config: &AssembleConfig) -> Option<String> {
+    // Documents of one leaf have nothing to merge, which is no fault of the rule.
+    let has_parents = list.voices.iter().any(|voice| !voice.hit.record.ancestors.is_empty());
+    let merges = config.merge.enabled && has_parents;
+    (merges && trace.merge.fires.is_empty() && !trace.merge.could_fire)
+        .then(|| "merging could not fire: no node above these leaves can meet the rule".to_owned())
 }

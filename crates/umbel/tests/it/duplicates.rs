@@ -257,13 +257,11 @@ fn d3_pages_of_ten_hold_distinct_clusters() {
     let sizes: Vec<usize> = pages.iter().map(|page| page.context.passages.len()).collect();
     assert_eq!(sizes, [10, 10, 10, 10, 10], "every cluster comes once");
     // 123 leaves match, and the legs are read to 100; what is left for the last page is fewer.
-    let relations = [&pages[0], &pages[4]].map(|page| wire::search(page).total.relation);
-    assert_eq!(relations, ["at least", "exact"]);
-    for page in &pages {
-        let json = wire::search(page);
-        assert_eq!(json.total.clusters, 50);
-        assert!(page.warnings.iter().all(|warning| !warning.contains("distinct clusters:")));
-    }
+    let totals: Vec<_> = pages.iter().map(|page| wire::search(page).total).collect();
+    assert_eq!((totals[0].clusters <= 50, totals[0].relation.as_ref()), (true, "at least"));
+    assert_eq!((totals[4].clusters, totals[4].relation.as_ref()), (50, "exact"));
+    let mut warnings = pages.iter().flat_map(|page| &page.warnings);
+    assert!(warnings.all(|warning| !warning.contains("distinct clusters:")));
 }
 
 #[test]

@@ -13,6 +13,9 @@ use umbel_core::span::Span;
 /// The field that names the document: the one that filters and deletes look at.
 pub(super) const DOC: &str = "doc";
 
+/// The field that names the cluster: the one that is written anew by itself.
+pub(super) const CLUSTER: &str = "cluster";
+
 /// The field that holds a document's date.
 pub(super) const UPDATED_AT: &str = "updated_at";
 
@@ -77,6 +80,11 @@ pub(super) fn doc_key(doc: DocId) -> i64 {
     doc.0.cast_signed()
 }
 
+/// A cluster as a payload names it.
+pub(super) fn cluster_key(cluster: ClusterId) -> String {
+    hyphenate(&cluster.to_string())
+}
+
 /// What is stored beside the vectors of this leaf.
 pub(super) fn encode(record: &LeafRecord, facets: Facets) -> Map<String, Value> {
     let Facets { source, connector, language, labels, updated_at } = facets;
@@ -94,7 +102,7 @@ pub(super) fn encode(record: &LeafRecord, facets: Facets) -> Map<String, Value> 
         node: record.node,
         ancestors: record.ancestors.iter().map(|ancestor| ancestor.node).collect(),
         children: record.ancestors.iter().map(|ancestor| ancestor.children).collect(),
-        cluster: hyphenate(&record.cluster.to_string()),
+        cluster: cluster_key(record.cluster),
     };
     match serde_json::to_value(payload) {
         Ok(Value::Object(fields)) => fields,

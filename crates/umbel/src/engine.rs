@@ -30,7 +30,7 @@ use crate::store::{Layout, StoreError, StoreLock, lock};
 use crate::tokens::{TokensError, counter};
 use ingest::{hash, leaf_records};
 use lru::LruCache;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -38,7 +38,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use umbel_core::document::Document;
-use umbel_core::id::DocId;
+use umbel_core::hit::LeafRecord;
+use umbel_core::id::{DocId, LeafId};
 use umbel_core::leaf::{EmbedLimit, embedded_text};
 use umbel_core::offsets::TokenCounter;
 
@@ -185,6 +186,8 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
         Err(IndexError::Dimension { .. }) => return Ok(Some(IndexCheck::default())),
         other => other?,
     };
+    let pending = catalog.pending(usize::MAX >> 1).await?;
+    let unassigned: BTreeSet<LeafId> = pending.clusters.iter().map(|&(leaf, _)| leaf).collect();
     let (mut found, mut missing) = (0, 0);
     for entry in catalog.list().await? {
         let stored = match catalog.load(&[entry.id]).await {
@@ -197,15 +200,20 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
             found += kept.iter().flatten().count();
             if stored.entry.indexed {
                 let facets = facets(&stored.entry);
-                let records = leaf_records(stored.entry.id, &stored.document, &stored.leaf_ids);
-                let wanted = records.map(|record| Kept { record, facets: facets.clone() });
-                missing +=
-                    wanted.zip(&kept).filter(|(wanted, got)| got.as_ref() != Some(wanted)).count();
+                let records = clustered_records(&catalog, &stored).await?.into_iter();
+                let agrees = |(record, kept): &(LeafRecord, &Option<Kept>)| {
+                    kept.as_ref().is_some_and(|kept| {
+                        let either = unassigned.contains(&record.leaf);
+                        let cluster = if either { kept.record.cluster } else { record.cluster };
+                        let record = LeafRecord { cluster, ..record.clone() };
+                        *kept == Kept { record, facets: facets.clone() }
+                    })
+                };
+                missing += records.zip(&kept).filter(|pair| !agrees(pair)).count();
             }
         }
     }
-    let deletes = catalog.pending(usize::MAX >> 1).await?.deletes;
-    found += index.fetch(&deletes).await?.iter().flatten().count();
+    found += index.fetch(&pending.deletes).await?.iter().flatten().count();
     let unknown = index.describe().await?.points.saturating_sub(found);
     Ok(Some(IndexCheck { missing, unknown }))
 }
@@ -323,9 +331,10 @@ impl Engine {
             if pending == Pending::default() {
                 break;
             }
-            let mut done = Pending { documents: Vec::new(), deletes: pending.deletes };
+            let Pending { deletes, clusters, documents } = pending;
+            let mut done = Pending { documents: Vec::new(), deletes, clusters };
             let mut batch = Vec::new();
-            for id in pending.documents {
+            for id in documents {
                 // One at a time: a batch of large documents would hold all of their texts and offsets.
                 for document in self.catalog.load(&[id]).await?.into_iter().flatten() {
                     let Some((points, fresh)) = self.points(&document, &mut steps).await? else {
@@ -345,8 +354,9 @@ impl Engine {
                 }
             }
             self.index.upsert(batch).await?;
-            changed += done.deletes.len();
+            changed += done.deletes.len() + done.clusters.len();
             self.index.delete(&done.deletes).await?;
+            self.index.assign(&done.clusters).await?;
             self.index.flush().await?;
             self.catalog.settle(&done).await?;
         }
@@ -386,14 +396,13 @@ impl Engine {
         let Some((vectors, fresh)) = self.vectors(&texts, steps).await? else { return Ok(None) };
         let mut vectors = vectors.into_iter();
         let facets = facets(&stored.entry);
-        let points = leaf_records(stored.entry.id, document, &stored.leaf_ids).zip(&texts).map(
-            |(record, text)| Point {
-                record,
-                facets: facets.clone(),
-                dense: vectors.next(),
-                lexical: self.lexical.passage(text),
-            },
-        );
+        let records = clustered_records(&*self.catalog, stored).await?;
+        let points = records.into_iter().zip(&texts).map(|(record, text)| Point {
+            record,
+            facets: facets.clone(),
+            dense: vectors.next(),
+            lexical: self.lexical.passage(text),
+        });
         Ok(Some((points.collect(), fresh)))
     }
 
@@ -499,6 +508,16 @@ impl Steps<'_> {
 fn texts_to_embed(document: &Document) -> impl Iterator<Item = String> {
     let Document { text, title, tree, .. } = document;
     tree.leaves.iter().map(|leaf| embedded_text(text, title, tree, leaf))
+}
+
+/// What the index stores of a document's leaves, in order, under the cluster run in effect.
+async fn clustered_records(
+    catalog: &dyn Catalog,
+    stored: &StoredDocument,
+) -> Result<Vec<LeafRecord>, CatalogError> {
+    let clusters = catalog.clusters_of(&stored.leaf_ids).await?;
+    let records = leaf_records(stored.entry.id, &stored.document, &stored.leaf_ids);
+    Ok(records.zip(clusters).map(|(record, cluster)| LeafRecord { cluster, ..record }).collect())
 }
 
 /// What the index knows of a document.

@@ -2,54 +2,33 @@
 //!
 //! Invariant: a call is one transaction, which is on the disk when the call returns; one that fails changes nothing.
 
+mod file;
 mod migrate;
+mod clusters;
 
 use super::{
-    Catalog, CatalogError, CatalogInfo, Change, DocumentEntry, NewDocument, Pending, Source,
-    StoredDocument,
+    Catalog, CatalogError, CatalogInfo, Change, ClusterRun, DocumentEntry, Member, NewDocument,
+    NewRun, Pending, RunId, Source, StoredDocument, StoredPair, StoredSketch,
 };
 use crate::catalog::encode;
 use crate::metadata::{DateSource, Metadata, Updated};
-use rusqlite::types::Type;
-use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior,
-    ffi, params,
+use file::{
+    READ_ONLY, READ_WRITE, catalog_error, connect, connect_immutable, corrupt, create, is_there,
+    log_is_empty, prepare_writer,
 };
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use umbel_core::id::{DocId, LeafId};
+use umbel_core::id::{ClusterId, DocId, LeafId};
 
 /// The format that this version writes.
-pub const FORMAT_VERSION: i64 = 2;
+pub const FORMAT_VERSION: i64 = 3;
 /// The oldest format that opens: [`SqliteCatalog::open`] brings it to the one above.
 pub const OLDEST_READABLE: i64 = 1;
 
-/// `Umbl`: tells a catalog from the files of other applications.
-const APPLICATION_ID: i64 = 0x556d_626c;
 const SCHEMA: &str = include_str!("sqlite/schema.sql");
-/// How long a call waits for another process.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The input and output errors that a full or broken disk gives where it is written.
-const FAILED_WRITES: [i32; 7] = [
-    ffi::SQLITE_IOERR_WRITE,
-    ffi::SQLITE_IOERR_FSYNC,
-    ffi::SQLITE_IOERR_DIR_FSYNC,
-    ffi::SQLITE_IOERR_TRUNCATE,
-    ffi::SQLITE_IOERR_SHMOPEN,
-    ffi::SQLITE_IOERR_SHMSIZE,
-    ffi::SQLITE_IOERR_SHMMAP,
-];
-/// What a connection keeps of the file: room for the names of some 50,000 documents. SQLite's default of 2 MiB is full at
-/// 5,000, and then `list` takes three times as long.
-const CACHE_SIZE_KIB: i64 = 16 * 1024;
-const READ_ONLY: OpenFlags =
-    OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
-const READ_WRITE: OpenFlags =
-    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
-
 /// A catalog in one file. Its calls block for as long as the disk takes, a commit for one sync.
 ///
 /// Leaf ids are expected to be made with [`LeafId::of`], so that no two documents share one.
@@ -156,14 +135,15 @@ impl Catalog for SqliteCatalog {
                 .prepare_cached("SELECT key, value FROM settings")?
                 .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            let sql =
-                "SELECT generation, documents, leaves, not_indexed + pending_deletes FROM state";
+            let sql = "SELECT generation, documents, leaves, not_indexed + pending_deletes + pending_clusters, run
+                FROM state, in_effect";
             connection.prepare_cached(sql)?.query_row([], |row| {
                 Ok(CatalogInfo {
                     generation: row.get::<_, i64>(0)?.cast_unsigned(),
                     documents: row.get(1)?,
                     leaves: row.get(2)?,
                     pending: row.get(3)?,
+                    cluster_run: row.get::<_, Option<i64>>(4)?.map(clusters::run_id),
                     settings,
                 })
             })
@@ -275,7 +255,8 @@ impl Catalog for SqliteCatalog {
                 .prepare_cached("SELECT leaf FROM pending_deletes ORDER BY leaf LIMIT ?1")?
                 .query_map([limit], |row| row.get(0).map(LeafId))?
                 .collect::<rusqlite::Result<_>>()?;
-            Ok(Pending { documents, deletes })
+            let clusters = clusters::pending(connection, limit)?;
+            Ok(Pending { documents, deletes, clusters })
         })
     }
 
@@ -286,7 +267,8 @@ impl Catalog for SqliteCatalog {
             done.documents.iter().try_for_each(|&doc| mark.execute([row_id(doc)]).map(drop))?;
             let mut forget =
                 transaction.prepare_cached("DELETE FROM pending_deletes WHERE leaf = ?1")?;
-            done.deletes.iter().try_for_each(|leaf| forget.execute([leaf.0]).map(drop))
+            done.deletes.iter().try_for_each(|leaf| forget.execute([leaf.0]).map(drop))?;
+            clusters::settle(transaction, &done.clusters)
         })
     }
 
@@ -350,6 +332,46 @@ impl Catalog for SqliteCatalog {
         })
     }
 
+    async fn mark(&self, run: NewRun) -> Result<ClusterRun, CatalogError> {
+        self.write(|transaction| clusters::mark(transaction, &run))
+    }
+
+    async fn revert(&self, run: RunId) -> Result<bool, CatalogError> {
+        self.write(|transaction| clusters::revert(transaction, run))
+    }
+
+    async fn runs(&self) -> Result<Vec<ClusterRun>, CatalogError> {
+        self.read(clusters::runs)
+    }
+
+    async fn clusters_of(&self, leaves: &[LeafId]) -> Result<Vec<ClusterId>, CatalogError> {
+        self.read(|connection| clusters::of_leaves(connection, leaves))
+    }
+
+    async fn members(&self, clusters: &[ClusterId]) -> Result<Vec<Vec<Member>>, CatalogError> {
+        self.read(|connection| clusters::members(connection, clusters))
+    }
+
+    async fn clusters(&self) -> Result<Vec<(ClusterId, LeafId, DocId)>, CatalogError> {
+        self.read(clusters::all)
+    }
+
+    async fn sketch(&self, sketches: &[StoredSketch]) -> Result<(), CatalogError> {
+        self.write(|transaction| clusters::sketch(transaction, sketches))
+    }
+
+    async fn sketches(&self, rule: &str) -> Result<Vec<StoredSketch>, CatalogError> {
+        self.read(|connection| clusters::sketches(connection, rule))
+    }
+
+    async fn compared(&self, rule: &str, pairs: &[StoredPair]) -> Result<(), CatalogError> {
+        self.write(|transaction| clusters::compared(transaction, rule, pairs))
+    }
+
+    async fn pairs(&self, rule: &str) -> Result<Vec<StoredPair>, CatalogError> {
+        self.read(|connection| clusters::pairs(connection, rule))
+    }
+
     async fn compact(&self) -> Result<(), CatalogError> {
         let connection = lock(&self.writer);
         // The new file is in the log first. Where somebody reads on meanwhile, the log stays until the catalog is closed.
@@ -375,8 +397,10 @@ fn remove(transaction: &Transaction<'_>, doc: DocId) -> rusqlite::Result<()> {
         .prepare_cached(sql)?
         .query_row([row_id(doc)], |row| leaf_ids(row, 0))
         .optional()?;
+    let leaves = leaves.unwrap_or_default();
+    clusters::leave(transaction, &leaves)?;
     transaction.prepare_cached("DELETE FROM documents WHERE id = ?1")?.execute([row_id(doc)])?;
-    owe_deletes(transaction, &leaves.unwrap_or_default())
+    owe_deletes(transaction, &leaves)
 }
 
 /// Adds a document (without an id), or replaces the one of this id.
@@ -395,9 +419,16 @@ fn put(transaction: &Transaction<'_>, new: &NewDocument) -> rusqlite::Result<Doc
         .prepare_cached(sql)?
         .query_row([&new.source, &new.path], |row| Ok((row.get(0)?, leaf_ids(row, 1)?)))
         .optional()?;
-    let (id, leaves): (Option<i64>, Option<_>) = before.unzip();
+    let (id, leaves): (Option<i64>, Option<Vec<LeafId>>) = before.unzip();
+    let leaves = leaves.unwrap_or_default();
     // All are owed here; those that stay are taken back below.
-    owe_deletes(transaction, &leaves.unwrap_or_default())?;
+    owe_deletes(transaction, &leaves)?;
+    let stay: BTreeSet<LeafId> = new.leaf_ids.iter().copied().collect();
+    let gone: Vec<LeafId> = leaves.into_iter().filter(|leaf| !stay.contains(leaf)).collect();
+    clusters::leave(transaction, &gone)?;
+    if let Some(id) = id {
+        transaction.prepare_cached("DELETE FROM sketches WHERE document = ?1")?.execute([id])?;
+    }
     let Metadata { connector, url, updated, labels, language } = &new.metadata;
     let labels = serde_json::to_string(labels).expect("a list of strings always encodes");
     transaction.prepare_cached(PUT_ENTRY)?.execute(params![
@@ -519,180 +550,6 @@ fn root_path(bytes: Vec<u8>) -> PathBuf {
 /// A panic while a lock was held has rolled its transaction back, so the connection is sound.
 fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether there is a file that can be a catalog.
-fn is_there(path: &Path) -> Result<bool, CatalogError> {
-    match fs_err::metadata(path) {
-        Ok(found) if found.len() == 0 => Err(corrupt(path, "the file is empty")),
-        Ok(_) => Ok(true),
-        // SQLite would apply such a log to the new file.
-        Err(error) if error.kind() == ErrorKind::NotFound && !log_is_empty(path) => {
-            Err(corrupt(path, "the file is gone, but its log is there"))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(unwritable(path, error)),
-    }
-}
-
-/// Makes an empty catalog. The file appears under its name when it is whole.
-fn create(path: &Path) -> Result<(), CatalogError> {
-    let draft = beside(path, ".new");
-    for left_over in [&draft, &beside(path, ".new-journal")] {
-        match fs_err::remove_file(left_over) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(unwritable(path, error));
-            }
-            _ => {}
-        }
-    }
-    let made = Connection::open(&draft).and_then(|connection| {
-        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-        connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
-        connection.execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
-        connection.close().map_err(|(_, error)| error)
-    });
-    made.map_err(|error| catalog_error(path, error))?;
-    fs_err::rename(&draft, path).map_err(|error| unwritable(path, error))?;
-    sync_folder(path).map_err(|error| unwritable(path, error))
-}
-
-#[cfg(unix)]
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs_err::File::open(folder)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_folder(_: &Path) -> std::io::Result<()> {
-    Ok(())
-}
-
-/// Whether the write-ahead log holds nothing that the file lacks.
-fn log_is_empty(path: &Path) -> bool {
-    fs_err::metadata(beside(path, "-wal")).map_or(true, |log| log.len() == 0)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Opens a file that exists and makes sure that it is a catalog of a version that this one reads.
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, CatalogError> {
-    connect_as(path, path, flags)
-}
-
-/// [`connect`], where SQLite is to be given something else than the path.
-fn connect_as(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection, CatalogError> {
-    let opened = Connection::open_with_flags(name, flags).and_then(|connection| {
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.pragma_update(None, "cache_size", CACHE_SIZE_KIB.wrapping_neg())?;
-        Ok(connection)
-    });
-    let connection = opened.map_err(|error| catalog_error(path, error))?;
-    let found = {
-        // Within a transaction no writer makes the file shorter.
-        let transaction = connection.unchecked_transaction();
-        check_file(path, &*transaction.map_err(|error| catalog_error(path, error))?)?
-    };
-    if found < FORMAT_VERSION && flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY) {
-        return Err(CatalogError::Outdated {
-            path: path.to_owned(),
-            found,
-            newest: FORMAT_VERSION,
-        });
-    }
-    Ok(connection)
-}
-
-/// The format of a catalog that this version reads.
-fn check_file(path: &Path, connection: &Connection) -> Result<i64, CatalogError> {
-    let [application, found, n_pages, page_size] =
-        ["application_id", "user_version", "page_count", "page_size"]
-            .map(|pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)));
-    let number = |value: rusqlite::Result<i64>| value.map_err(|error| catalog_error(path, error));
-    if number(application)? != APPLICATION_ID {
-        return Err(corrupt(path, "it is the file of another application"));
-    }
-    let found = number(found)?;
-    if !(OLDEST_READABLE..=FORMAT_VERSION).contains(&found) {
-        let path = path.to_owned();
-        return Err(CatalogError::Version {
-            path,
-            found,
-            oldest: OLDEST_READABLE,
-            newest: FORMAT_VERSION,
-        });
-    }
-    // Pages that the file lacks may be in the log. This order holds beside a writer that commits or closes meanwhile.
-    let size_bytes = number(n_pages)?.saturating_mul(number(page_size)?).cast_unsigned();
-    let all_is_in_file = log_is_empty(path);
-    let file = fs_err::metadata(path).map_err(|error| unwritable(path, error))?;
-    if all_is_in_file && file.len() < size_bytes {
-        return Err(corrupt(path, "it is cut short"));
-    }
-    Ok(found)
-}
-
-/// Opens a file that nobody can change.
-fn connect_immutable(path: &Path) -> Result<Connection, CatalogError> {
-    let path_escaped = path.as_os_str().as_encoded_bytes().iter().fold(
-        String::new(),
-        |escaped, &byte| match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                escaped + &char::from(byte).to_string()
-            }
-            _ => escaped + &format!("%{byte:02X}"),
-        },
-    );
-    let uri = format!("file:{path_escaped}?immutable=1");
-    connect_as(path, Path::new(&uri), READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI))
-}
-
-fn prepare_writer(connection: &Connection) -> rusqlite::Result<()> {
-    // The answer is the mode: `wal`, or `memory` for a catalog in memory.
-    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    connection.pragma_update(None, "synchronous", "full")?;
-    connection.pragma_update(None, "foreign_keys", true)
-}
-
-fn corrupt(path: &Path, detail: &str) -> CatalogError {
-    CatalogError::Corrupt { path: path.to_owned(), detail: detail.to_owned() }
-}
-
-fn unwritable(
-    path: &Path,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> CatalogError {
-    CatalogError::Unwritable { path: path.to_owned(), source: source.into() }
-}
-
-fn catalog_error(path: &Path, error: rusqlite::Error) -> CatalogError {
-    use rusqlite::Error as E;
-    let misread = matches!(
-        error,
-        E::FromSqlConversionFailure(..) | E::InvalidColumnType(..) | E::IntegralValueOutOfRange(..)
-    );
-    match error.sqlite_error().map(|failure| (failure.code, failure.extended_code)) {
-        Some((ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _)) => {
-            corrupt(path, &error.to_string())
-        }
-        None if misread => corrupt(path, &error.to_string()),
-        Some((
-            ErrorCode::DiskFull
-            | ErrorCode::ReadOnly
-            | ErrorCode::CannotOpen
-            | ErrorCode::PermissionDenied,
-            _,
-        )) => unwritable(path, error),
-        Some((ErrorCode::SystemIoFailure, code)) if FAILED_WRITES.contains(&code) => {
-            unwritable(path, error)
-        }
-        _ => CatalogError::Database { path: path.to_owned(), source: error.into() },
-    }
 }
 
 #[cfg(test)]

@@ -8,4 +8,5 @@ pub mod metric;
 pub mod ranking;
 pub mod parent;
 pub mod interval;
+pub mod calibration;
 pub mod strata;

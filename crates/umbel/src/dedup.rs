@@ -7,6 +7,7 @@ pub mod words;
 pub mod sketch;
 pub mod compare;
 pub mod cluster;
+pub mod difference;
 
 use cluster::{Pair, cluster};
 use compare::Likeness;
@@ -59,6 +60,9 @@ impl fmt::Display for Method {
 }
 
 impl Method {
+    /// The default cosine and floor of [`Method::Semantic`].
+    pub const SEMANTIC: (f64, f64) = (0.92, 0.3);
+
     /// What a sketch's leaf is known by under this method.
     fn wording(&self, sketch: &Sketch) -> Wording {
         match self {
@@ -67,16 +71,33 @@ impl Method {
         }
     }
 
-    /// How similar a pair is by its words, if that makes it duplicates.
+    /// The similarity from which on pairs are duplicates; `None` where only the same is.
+    pub fn threshold(&self) -> Option<f64> {
+        match *self {
+            Method::Exact => None,
+            Method::Near { jaccard } => Some(jaccard),
+            Method::Semantic { cosine, .. } => Some(cosine),
+        }
+    }
+
+    /// How similar a pair is in the eyes of this method.
+    pub fn similarity(&self, likeness: &Likeness, cosine: f32) -> f64 {
+        match self {
+            Method::Exact | Method::Near { .. } => likeness.shingles,
+            Method::Semantic { .. } => cosine.into(),
+        }
+    }
+
+    /// How similar a pair is, if that makes it duplicates.
     pub fn accepts(&self, likeness: &Likeness, cosine: f32) -> Option<f32> {
-        let (similarity, passes) = match *self {
-            Method::Exact => (1.0, false),
-            Method::Near { jaccard } => (likeness.shingles as f32, likeness.shingles >= jaccard),
-            Method::Semantic { cosine: threshold, floor } => {
-                (cosine, f64::from(cosine) >= threshold && likeness.words >= floor)
-            }
+        let similarity = self.similarity(likeness, cosine);
+        let floor = match *self {
+            Method::Exact | Method::Near { .. } => 0.0,
+            Method::Semantic { floor, .. } => floor,
         };
-        (passes && likeness.facts_agree).then_some(similarity)
+        let passes = self.threshold().is_some_and(|threshold| similarity >= threshold);
+        let is_duplicate = passes && likeness.words >= floor && likeness.facts_agree;
+        is_duplicate.then_some(similarity as f32)
     }
 }
 

@@ -7,6 +7,7 @@ mod reader;
 pub mod ingest;
 pub mod inspect;
 pub mod repair;
+pub mod dupes;
 pub mod answer;
 pub mod wire;
 pub mod log;
@@ -15,7 +16,9 @@ mod search;
 mod ask;
 
 use crate::catalog::sqlite::SqliteCatalog;
-use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Pending, StoredDocument};
+use crate::catalog::{
+    Catalog, CatalogError, CatalogInfo, DocumentEntry, Pending, RunId, StoredDocument,
+};
 use crate::config::Config;
 use crate::embed::{EmbedError, Embedder};
 use crate::filter::FilterError;
@@ -45,6 +48,8 @@ use umbel_core::offsets::TokenCounter;
 
 /// Documents that are applied to the index between two flushes.
 const DOCUMENTS_PER_FLUSH: usize = 200;
+/// Leaves that are deleted, or given another cluster, between two flushes where no document waits.
+const LEAVES_PER_FLUSH: usize = 10_000;
 /// Leaves that are handed to the index at once, or those of one large document: a call has its costs, whatever it brings.
 const LEAVES_PER_UPSERT: usize = 1000;
 /// Texts that are embedded between two steps of the progress.
@@ -69,6 +74,8 @@ pub enum Progress {
     Reading(usize, usize),
     /// Embedding and indexing leaves: so many of so many.
     Indexing(usize, usize),
+    /// Comparing leaves to find duplicates: so many of so many.
+    Comparing(usize, usize),
     /// Bringing the index into its best shape.
     Optimizing,
 }
@@ -324,6 +331,9 @@ impl Engine {
         let mut steps = Steps { done: 0, total: self.pending_leaves().await?, progress };
         while !applied.interrupted {
             let mut pending = self.catalog.pending(DOCUMENTS_PER_FLUSH).await?;
+            if pending.documents.is_empty() {
+                pending = self.catalog.pending(LEAVES_PER_FLUSH).await?;
+            }
             if !self.can_embed().await? {
                 // Without the model, what is gone is still taken out; the rest waits.
                 pending.documents.clear();
@@ -708,6 +718,23 @@ pub enum EngineError {
         /// What the store was made with.
         model: String,
     },
+    /// Vectors are to be compared, and the store has none.
+    #[error("the store has no vectors to compare")]
+    NoVectors,
+    /// A cluster run that is not kept, or was reverted before.
+    #[error("the store has no cluster run `{run}` that could be reverted")]
+    UnknownRun {
+        /// What was asked for.
+        run: RunId,
+        /// The runs that can be reverted, newest first.
+        known: Vec<RunId>,
+    },
+    /// A cluster that is not there.
+    #[error("the store has no cluster `{id}`")]
+    UnknownCluster {
+        /// What was asked for.
+        id: String,
+    },
     /// A path that is to be indexed does not exist.
     #[error("`{path}` does not exist")]
     MissingPath {
@@ -792,6 +819,13 @@ impl EngineError {
             }
             EngineError::Language { wanted, .. } => format!("set `lexical.language` to `{wanted}`, or start over with `umbel index --rebuild FOLDER`"),
             EngineError::NoModel { .. } => "leave `--lexical` out: `umbel model pull` fetches the model".to_owned(),
+            EngineError::NoVectors => "embed them with `umbel index FOLDER`, or compare words with `--near`".to_owned(),
+            EngineError::UnknownRun { known, .. } if known.is_empty() => "look for duplicates with `umbel dupes run`".to_owned(),
+            EngineError::UnknownRun { known, .. } => {
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                format!("these can be reverted: `{}`", known.join("`, `"))
+            }
+            EngineError::UnknownCluster { .. } => "`umbel dupes show` lists the clusters".to_owned(),
             EngineError::UnreachablePath { .. } => "check the permissions of the folders above it".to_owned(),
             EngineError::SourceKnown { name, .. } => format!("leave `--source` out, or take it out first with `umbel remove {name}`"),
             EngineError::Store(StoreError::Foreign { .. }) => "give an empty or a new folder with `--store DIR`".to_owned(),

@@ -7,6 +7,8 @@ use super::words::Words;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+/// The first byte of a stored sketch: another one where words, facts or hashes are read in another way.
+const VERSION: u8 = 1;
 /// Numbers of a sketch.
 const NUMBERS: usize = 128;
 /// A pair at the threshold is found with at least this probability.
@@ -44,6 +46,17 @@ impl Sketch {
             facts: words.facts_key(),
             minima: hashes().filter_map(minimum).collect(),
         }
+    }
+
+    /// The bytes that are stored of it.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_extend(self, vec![VERSION]).expect("plain data of known length always encodes")
+    }
+
+    /// The sketch in stored bytes; `None` of those of another version, whose leaf is to be sketched again.
+    pub fn decode(bytes: &[u8]) -> Option<Sketch> {
+        let bytes = bytes.strip_prefix(&[VERSION])?;
+        postcard::from_bytes(bytes).ok()
     }
 
     /// The numbers of a band; none where the leaf has no word.

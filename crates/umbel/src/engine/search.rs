@@ -6,18 +6,18 @@ use super::answer::{SearchRequest, SearchResponse};
 use super::inspect::count_only;
 use super::log::{LogRecord, QueryLog};
 use super::{Engine, EngineError};
-use crate::catalog::StoredDocument;
+use crate::catalog::{Member, StoredDocument};
 use crate::filter::Filter;
 use crate::index::{Clause, Leg, SearchRequest as LegRequest};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use umbel_core::collapse::collapse;
 use umbel_core::document::Library;
 use umbel_core::hit::{self, Hit, RankedList, fuse};
-use umbel_core::id::DocId;
-use umbel_core::pack::Frame;
+use umbel_core::id::{ClusterId, DocId};
+use umbel_core::pack::{Context, Frame};
 use umbel_core::trace::deliver;
 
 impl Engine {
@@ -86,6 +86,7 @@ impl Engine {
         }
         warnings.extend(count_only(&request.config));
 
+        let clusters = self.clusters(&context, &request.filter).await?;
         let mut response = SearchResponse {
             query: request.query.clone(),
             also: request.also.clone(),
@@ -94,6 +95,8 @@ impl Engine {
             compressed,
             trace,
             documents,
+            clusters,
+            cluster_run: info.cluster_run,
             config: request.config.hash(),
             generation: info.generation,
             k_prime: settings.search.k_prime,
@@ -122,6 +125,23 @@ impl Engine {
         let documents =
             if filter.needs_documents() { self.catalog.list().await? } else { Vec::new() };
         Ok(filter.clauses(&documents))
+    }
+
+    /// The clusters of the passages' best evidence, with the members that a filter on labels lets the asker know of.
+    async fn clusters(
+        &self,
+        context: &Context,
+        filter: &Filter,
+    ) -> Result<BTreeMap<ClusterId, Vec<Member>>, EngineError> {
+        let best = context.passages.iter().filter_map(|passage| passage.evidence.first());
+        let clustered = best.filter(|evidence| evidence.cluster.0 != evidence.leaf.into());
+        let ids: BTreeSet<ClusterId> = clustered.map(|evidence| evidence.cluster.0).collect();
+        let ids: Vec<ClusterId> = ids.into_iter().collect();
+        let mut members = self.catalog.members(&ids).await?;
+        for members in &mut members {
+            members.retain(|member| filter.may_name(&member.document));
+        }
+        Ok(ids.into_iter().zip(members).collect())
     }
 
     /// The two legs of each question, all read to the same depth. A store without vectors has the lexical one only.

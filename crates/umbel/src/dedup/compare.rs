@@ -4,6 +4,8 @@
 
 use super::words::{Words, jaccard};
 use rayon::prelude::*;
+use umbel_core::document::Document;
+use umbel_core::tree::Leaf;
 
 /// A leaf's words with what comparisons look at.
 #[derive(Debug, Clone)]
@@ -33,6 +35,11 @@ impl Profile {
     pub fn of(words: Words) -> Profile {
         let (shingles, vocabulary) = (words.shingles(), words.vocabulary());
         Profile { words, shingles, vocabulary }
+    }
+
+    /// The profile of a leaf of this document.
+    pub fn of_leaf(document: &Document, leaf: &Leaf) -> Profile {
+        Profile::of(Words::of_leaf(document, leaf))
     }
 }
 

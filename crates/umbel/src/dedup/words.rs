@@ -5,15 +5,17 @@
 
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher as _;
+use umbel_core::document::Document;
 use umbel_core::measure::word_parts;
 use umbel_core::span::{Span, slice};
+use umbel_core::tree::Leaf;
 
 /// Words of a shingle.
 ///
 /// Source: the truth of the mirrored documentation that the default threshold was chosen on is counted in shingles of five.
 pub const SHINGLE_WORDS: usize = 5;
-/// A leaf of fewer words says something only under its headings, so these are compared too: `Default: false` stands on many
-/// pages, each time of something else.
+/// A leaf of fewer words says something only under its title and headings, so these are compared too: `Default: false` stands
+/// on many pages, each time of something else.
 pub const SHORT_WORDS: usize = 20;
 
 /// English words that state a fact though they are neither figures nor names, rising: numerals, months and days, and words that
@@ -117,7 +119,7 @@ const STATING: [&str; 91] = [
 pub struct Words {
     /// A hash of each word, in order.
     words: Vec<u64>,
-    /// Those that state a fact, in order: numbers with sign and unit, names, and [`STATING`].
+    /// Those that state a fact, in order: numbers with sign and unit, names, words of headings, and [`STATING`].
     facts: Vec<u64>,
 }
 
@@ -125,28 +127,33 @@ impl Words {
     /// The words of a leaf under its headings; of a leaf of at least [`SHORT_WORDS`], its own alone.
     pub fn of(headings: &[String], text: &str) -> Words {
         let mut own = Words::default();
-        own.read(text);
+        own.read(text, false);
         if own.words.len() >= SHORT_WORDS {
             return own;
         }
         let mut short = Words::default();
         for heading in headings {
-            short.read(heading);
+            short.read(heading, true);
         }
         short.words.append(&mut own.words);
         short.facts.append(&mut own.facts);
         short
     }
 
-    fn read(&mut self, text: &str) {
-        let mut starts_sentence = true;
+    /// The words of a leaf of this document.
+    pub fn of_leaf(document: &Document, leaf: &Leaf) -> Words {
+        Words::of(&headings(document, leaf), &leaf_text(document, leaf))
+    }
+
+    /// Reads a text, of which each word is a fact where it is a heading as a whole.
+    fn read(&mut self, text: &str, is_heading: bool) {
+        let mut place = Place { in_heading: is_heading, ..Place::default() };
         let mut before = "";
         let parts = word_parts(text, Span::new(0, text.len()));
         let mut parts = parts.iter().map(|&part| slice(text, part)).peekable();
         while let Some(part) = parts.next() {
             if !part.contains(char::is_alphanumeric) {
-                starts_sentence |=
-                    part.contains(['.', '!', '?', ':', '\n', '|', '#', '*', '"', '“']);
+                place.pass(part, is_heading);
                 before = part;
                 continue;
             }
@@ -163,12 +170,13 @@ impl Words {
                 hasher.write(b"%");
             }
             let word = hasher.finish();
-            let is_name = !starts_sentence && part.starts_with(char::is_uppercase);
             self.words.push(word);
-            if is_number || is_name || STATING.binary_search(&lower.as_str()).is_ok() {
+            let is_name = !place.starts_sentence && part.starts_with(char::is_uppercase);
+            let is_stating = STATING.binary_search(&lower.as_str()).is_ok();
+            if is_number || is_name || is_stating || place.in_heading {
                 self.facts.push(word);
             }
-            starts_sentence = false;
+            (place.starts_sentence, place.starts_line) = (false, false);
             before = part;
         }
     }
@@ -227,6 +235,31 @@ impl Words {
     }
 }
 
+/// Where in a text a word stands.
+struct Place {
+    starts_line: bool,
+    starts_sentence: bool,
+    in_heading: bool,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place { starts_line: true, starts_sentence: true, in_heading: false }
+    }
+}
+
+impl Place {
+    /// Passes what is between two words.
+    fn pass(&mut self, part: &str, is_heading: bool) {
+        self.starts_sentence |= part.contains(['.', '!', '?', ':', '\n', '|', '#', '*', '"', '“']);
+        if part.contains('\n') {
+            (self.starts_line, self.in_heading) = (true, is_heading);
+        } else {
+            self.in_heading |= self.starts_line && part.starts_with('#');
+        }
+    }
+}
+
 /// The sign or currency directly before a number.
 fn sign(before: &str) -> &str {
     ["-", "−", "$", "€", "£"].into_iter().find(|sign| before == *sign).unwrap_or_default()
@@ -238,6 +271,19 @@ fn hash_words(words: &[u64]) -> u64 {
         hasher.write_u64(word);
     }
     hasher.finish()
+}
+
+/// What a leaf says, the header rows that are shown before it among it.
+pub fn leaf_text(document: &Document, leaf: &Leaf) -> String {
+    let pieces = leaf.prefix.iter().chain([&leaf.span]);
+    pieces.map(|&span| slice(&document.text, span)).collect::<Vec<_>>().join("\n")
+}
+
+/// What stands above a leaf: the title unless the path begins with it, and the path.
+pub(super) fn headings(document: &Document, leaf: &Leaf) -> Vec<String> {
+    let path = document.tree.heading_texts(&leaf.path);
+    let title = Some(&document.title).filter(|title| path.first() != Some(title));
+    title.cloned().into_iter().chain(path).collect()
 }
 
 /// What tells the text of a leaf from others, blanks and invisible characters aside; of a short leaf with its headings.

@@ -10,17 +10,13 @@ pub mod view;
 use super::{Engine, EngineError, OnProgress, Progress};
 use crate::catalog::{ClusterRun, NewRun, RunId, StoredPair, StoredSketch};
 use crate::dedup::cluster::Pair;
-use crate::dedup::compare::Profile;
 use crate::dedup::sketch::Sketch;
-use crate::dedup::words::{Words, text_key};
 use crate::dedup::{Cluster, Method, Wording, clusters, nodes};
 use jiff::Timestamp;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use umbel_core::document::Document;
-use umbel_core::id::{DocId, LeafId};
-use umbel_core::span::slice;
-use umbel_core::tree::Leaf;
+use umbel_core::id::{ClusterId, DocId, LeafId};
 
 /// Documents that are read together.
 const DOCUMENTS_PER_LOAD: usize = 100;
@@ -153,7 +149,7 @@ impl Engine {
                 .collect();
             let made: Vec<(LeafId, DocId, Sketch)> = leaves
                 .par_iter()
-                .map(|&(doc, id, document, leaf)| (id, doc, sketch(document, leaf)))
+                .map(|&(doc, id, document, leaf)| (id, doc, Sketch::of_leaf(document, leaf)))
                 .collect();
             let stored: Vec<StoredSketch> = made
                 .iter()
@@ -181,23 +177,7 @@ impl Engine {
 fn with_docs(
     cluster: &Cluster,
     docs: &BTreeMap<LeafId, DocId>,
-) -> (umbel_core::id::ClusterId, Vec<(LeafId, DocId)>) {
+) -> (ClusterId, Vec<(LeafId, DocId)>) {
     let members = cluster.members.iter().filter_map(|leaf| Some((*leaf, *docs.get(leaf)?)));
     (cluster.id, members.collect())
-}
-
-/// What a leaf says, the header rows that are shown before it among it.
-fn text(document: &Document, leaf: &Leaf) -> String {
-    let pieces = leaf.prefix.iter().chain([&leaf.span]);
-    pieces.map(|&span| slice(&document.text, span)).collect::<Vec<_>>().join("\n")
-}
-
-fn sketch(document: &Document, leaf: &Leaf) -> Sketch {
-    let headings = document.tree.heading_texts(&leaf.path);
-    let text = text(document, leaf);
-    Sketch::of(&Words::of(&headings, &text), text_key(&headings, &text))
-}
-
-fn profile(document: &Document, leaf: &Leaf) -> Profile {
-    Profile::of(Words::of(&document.tree.heading_texts(&leaf.path), &text(document, leaf)))
 }

@@ -7,6 +7,7 @@ mod cases;
 mod change;
 #[cfg(all(feature = "html", feature = "pdf"))]
 mod converted;
+mod dedup;
 #[cfg(all(feature = "html", feature = "pdf", feature = "office"))]
 mod fuzz;
 mod golden;

@@ -2,7 +2,6 @@
 //!
 //! Invariant: at most the profiles of [`DOCUMENTS_AT_ONCE`] documents are in memory, however many pairs there are.
 
-use super::profile;
 use crate::dedup::compare::{Likeness, Profile, compare};
 use crate::dedup::sketch::{Sketch, candidates};
 use crate::dedup::{Method, Node};
@@ -188,7 +187,7 @@ impl Profiles {
                 let document = &stored.document;
                 for (leaf, id) in document.tree.leaves.iter().zip(&stored.leaf_ids) {
                     if let Some(&at) = leaves.get(id) {
-                        self.by_node.insert(at, profile(document, leaf));
+                        self.by_node.insert(at, Profile::of_leaf(document, leaf));
                     }
                 }
             }

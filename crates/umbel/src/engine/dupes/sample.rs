@@ -3,7 +3,7 @@
 //! Invariant: the same store, method and seed give the same pairs; nothing is marked.
 
 use super::compared::Found;
-use super::text;
+use crate::dedup::words::leaf_text;
 use crate::dedup::{Method, nodes};
 use crate::engine::{Engine, EngineError, OnProgress};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ impl Engine {
             Some(SampledLeaf {
                 document: stored.entry.name.clone(),
                 span: found.span,
-                text: text(&stored.document, found),
+                text: leaf_text(&stored.document, found),
             })
         }))
     }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: nothing here writes.
 
-use super::text;
 use crate::catalog::{Catalog as _, ClusterRun, DocumentEntry};
+use crate::dedup::words::leaf_text;
 use crate::engine::EngineError;
 use crate::engine::inspect::Inspector;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ impl Inspector {
                             leaf: member.leaf,
                             document: member.document.clone(),
                             span: leaf.span,
-                            text: text(&stored.document, leaf),
+                            text: leaf_text(&stored.document, leaf),
                         });
                     }
                 }

@@ -72,6 +72,8 @@ fn a_run_marks_copies_and_an_answer_names_them() {
     assert_eq!(text(&found, "/trace/cluster_run"), "r1");
     let passages = list(&found, "/context/passages");
     assert_eq!(passages.len(), 4, "one of each cluster: {passages:?}");
+    let printed = place.run(&["search", "noise"]).succeeds().stdout();
+    assert_eq!(printed.lines().filter(|line| line.contains("also in ")).count(), 2, "{printed}");
     let pump = passages.iter().find(|passage| text(passage, "/title") == "Pump").unwrap();
     assert_eq!((number(pump, "/cluster/seen"), number(pump, "/cluster/in_index")), (2, 2));
     let others = list(pump, "/cluster/also_in");
@@ -262,6 +264,52 @@ fn pairs_are_drawn_judged_and_read_back() {
     place.run(&["dupes", "calibrate", "--read", "nowhere.jsonl"]).fails(2, "cannot be read");
     place.run(&["dupes", "calibrate"]).code(2);
     place.run(&["dupes", "calibrate", "--exact", "--write", "x.jsonl"]).fails(2, "no threshold");
+}
+
+#[test]
+fn a_paraphrase_is_found_with_the_model() {
+    let place = Place::new();
+    let page = |text: &str| format!("# Refunds\n\n{text}\n");
+    place.write(
+        "docs/a.md",
+        page("A customer can return the goods and get the money back within two weeks after delivery, if the box is not opened."),
+    );
+    place.write(
+        "docs/b.md",
+        page("A customer who returns the goods within two weeks after delivery gets the money back, if the box is not opened."),
+    );
+    place.write(
+        "docs/c.md",
+        page("A customer who returns the goods within six weeks after delivery gets the money back, if the box is not opened."),
+    );
+    place.write(
+        "docs/d.md",
+        "# Parking\n\nThe garage behind the station closes at night, except on days of the fair.\n",
+    );
+    place.run(&["index", "docs"]).succeeds();
+    assert_eq!(
+        number(&run(&place, &["--near"]), "/clusters"),
+        0,
+        "they are worded too differently"
+    );
+    let found = run(&place, &["--semantic", "--cosine", "0.85"]);
+    assert_eq!(
+        (number(&found, "/clusters"), number(&found, "/members")),
+        (1, 2),
+        "not the one of six weeks"
+    );
+    let shown = place.run(&["dupes", "show", "--json"]).succeeds().json();
+    let mut docs: Vec<&str> =
+        list(&shown, "/clusters/0/members").iter().map(|member| text(member, "/doc")).collect();
+    docs.sort_unstable();
+    assert_eq!(docs, ["a.md", "b.md"]);
+    sound(&place);
+    // Nothing is new, and the clusters are the same.
+    assert_eq!(number(&run(&place, &["--semantic", "--cosine", "0.85"]), "/clusters"), 1);
+    assert_eq!(
+        number(&run(&place, &["--semantic", "--cosine", "0.85", "--floor", "1"]), "/clusters"),
+        0
+    );
 }
 
 #[test]

@@ -478,7 +478,7 @@ fn evidence(stored: &StoredDocument, evidence: &Evidence) -> EvidenceJson {
 }
 
 /// The cluster of a passage's best evidence, and the other documents that say the same.
-fn cluster(response: &SearchResponse, passage: &Passage) -> ClusterJson {
+pub fn cluster(response: &SearchResponse, passage: &Passage) -> ClusterJson {
     let best = passage.evidence.first();
     let members = best.and_then(|evidence| response.clusters.get(&evidence.cluster.0));
     let members = members.map(Vec::as_slice).unwrap_or_default();

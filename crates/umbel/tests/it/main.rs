@@ -12,6 +12,7 @@ mod dedup;
 mod fuzz;
 mod golden;
 mod library;
+mod marked;
 mod packing;
 mod schema;
 mod support;

@@ -171,11 +171,9 @@ fn clusters_last_until_their_documents_change() {
 fn a_run_over_what_is_new_gives_what_a_run_over_everything_gives() {
     let place = Place::new();
     let write = |n: usize| {
-        let text = about(["pump", "valve", "boiler"][n % 3]);
-        place.write(
-            &format!("docs/{n}.md"),
-            format!("# Page\n\n{text} {}\n", "More. ".repeat(n % 4)),
-        );
+        let thing = ["pump", "valve", "boiler"][n % 3];
+        let text = format!("# {thing}\n\n{} {}\n", about(thing), "More. ".repeat(n % 4));
+        place.write(&format!("docs/{n}.md"), text);
     };
     let clusters = |store: &str| {
         let shown = place.run(&["--store", store, "dupes", "show", "--json"]).succeeds().json();

@@ -93,7 +93,8 @@ proptest! {
 fn a_run_that_is_stopped_leaves_the_one_before_in_effect() {
     let dir = tempfile::tempdir().unwrap();
     let (store, docs) = (dir.path().join("store"), dir.path().join("docs"));
-    write(&docs, &[SENTENCES[0], SENTENCES[0], SENTENCES[1]]);
+    let (page, other) = (SENTENCES.concat(), SENTENCES[1]);
+    write(&docs, &[&page, &page, other]);
     index(&store, &docs);
     let first = block_on(open(&store).mark_duplicates(Method::Exact, &|_| Continue(()))).unwrap();
     let marked = kept(&store);
@@ -105,7 +106,7 @@ fn a_run_that_is_stopped_leaves_the_one_before_in_effect() {
                 Continue(())
             }
         };
-        write(&docs, &[SENTENCES[0], SENTENCES[0], &SENTENCES[0].replace("while", "time")]);
+        write(&docs, &[&page, &page, &page.replace("by hand", "by foot")]);
         index(&store, &docs);
         let stopped = block_on(open(&store).mark_duplicates(Method::default(), &stop));
         assert!(matches!(stopped, Err(EngineError::Interrupted)), "{step:?}: {stopped:?}");

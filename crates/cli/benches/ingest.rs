@@ -42,6 +42,33 @@ pub(crate) fn serve() -> bool {
 }
 
 fn ingest(folder: &Path, store: &Path, vectors: bool) -> Ingested {
+    let work = || {
+        let embedder = vectors.then(|| {
+            let options = FetchOptions::from_env().unwrap();
+            let model = fetch(&ModelSpec::default(), &options, &mut |_| {}).unwrap();
+            Arc::new(LocalEmbedder::load(&model, &LocalOptions::default()).unwrap())
+                as Arc<dyn Embedder>
+        });
+        let request = IngestRequest { path: folder.to_owned(), ..IngestRequest::default() };
+        super::block_on(async {
+            let go_on = |_| ControlFlow::Continue(());
+            let engine = Engine::open(store, Config::default(), embedder, &go_on).await.unwrap();
+            engine.ingest(&[request], &go_on).await.unwrap()
+        })
+    };
+    let (report, seconds, peak_bytes) = measured(work);
+    Ingested {
+        seconds,
+        peak_bytes,
+        documents: report.documents,
+        unchanged: report.unchanged,
+        leaves: report.leaves,
+        embedded: report.embedded,
+    }
+}
+
+/// What some work gives, how many seconds it takes, and the most memory of its own that the process has meanwhile, in bytes.
+pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> (T, f64, u64) {
     let (peak, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let watcher = std::thread::spawn({
         let (peak, done) = (Arc::clone(&peak), Arc::clone(&done));
@@ -53,29 +80,11 @@ fn ingest(folder: &Path, store: &Path, vectors: bool) -> Ingested {
         }
     });
     let begun = Instant::now();
-    let embedder = vectors.then(|| {
-        let options = FetchOptions::from_env().unwrap();
-        let model = fetch(&ModelSpec::default(), &options, &mut |_| {}).unwrap();
-        Arc::new(LocalEmbedder::load(&model, &LocalOptions::default()).unwrap())
-            as Arc<dyn Embedder>
-    });
-    let request = IngestRequest { path: folder.to_owned(), ..IngestRequest::default() };
-    let report = super::block_on(async {
-        let go_on = |_| ControlFlow::Continue(());
-        let engine = Engine::open(store, Config::default(), embedder, &go_on).await.unwrap();
-        engine.ingest(&[request], &go_on).await.unwrap()
-    });
+    let made = work();
     let seconds = begun.elapsed().as_secs_f64();
     done.store(true, Ordering::Relaxed);
     watcher.join().unwrap();
-    Ingested {
-        seconds,
-        peak_bytes: peak.load(Ordering::Relaxed),
-        documents: report.documents,
-        unchanged: report.unchanged,
-        leaves: report.leaves,
-        embedded: report.embedded,
-    }
+    (made, seconds, peak.load(Ordering::Relaxed))
 }
 
 /// Memory of this process that is not that of files; 0 where the system does not tell.
@@ -94,7 +103,7 @@ fn in_child(folder: &Path, store: &Path, way: &str) -> Ingested {
 }
 
 /// A folder of so many bytes: the corpora again and again, each time with other words in some paragraphs.
-fn grow(folder: &Path, bytes: usize) {
+pub(crate) fn grow(folder: &Path, bytes: usize) {
     let pages = markdown();
     let (mut written, mut round) = (0, 0);
     while written < bytes {

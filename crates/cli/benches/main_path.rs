@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a bench stops at the first surprise")]
 
+mod dupes;
 mod ingest;
 mod quality;
 
@@ -33,15 +34,16 @@ use umbel::tokens::OpenAiTokens;
 
 fn main() {
     umbel::formats::worker::serve();
-    if ingest::serve() {
+    if ingest::serve() || dupes::serve() {
         return;
     }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 5] = [
+    let benches: [(&str, fn()); 6] = [
         ("assemble", assembly),
         ("embed", embedding),
         ("search", searching),
         ("ingest", ingest::ingestion),
+        ("dupes", dupes::duplicates),
         ("quality", quality::quality),
     ];
     for (name, bench) in benches {

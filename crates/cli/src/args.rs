@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
+use umbel::catalog::RunId;
 use umbel::core::expand::Expansion;
 
 /// Finds the exact spans of your documents that are worth reading within a token budget, and says why.
@@ -53,7 +54,7 @@ pub(crate) enum Command {
     Stats(Stats),
     /// What the searches of this store did: fire rates, near misses, tokens and times by day, or the records themselves.
     Log(Log),
-    /// What is said several times: which copy each policy would deliver.
+    /// Find copies of the same knowledge, mark them, and look at them. Nothing is deleted.
     Dupes(Dupes),
     /// Forget vectors that no document needs, merge the index, and give unused space back to the disk.
     Compact,
@@ -127,7 +128,7 @@ pub(crate) struct Overfetch {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) target: Option<u32>,
     /// The share of searches that are to find them in one go.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.994, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.994, value_parser = quantile)]
     pub(crate) quantile: f64,
     /// The days that are looked at, today among them; they are compared with as many days before.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=18_250))]
@@ -137,21 +138,10 @@ pub(crate) struct Overfetch {
     pub(crate) moved: u32,
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    let share: Option<f64> = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| "want a number above 0, 1 at the most".to_owned())
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Dupes {
-    #[command(subcommand)]
-    pub(crate) what: DupesCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DupesCommand {
-    /// How often the policies agree on the copy that speaks, and, with judgments, what each of them delivers.
-    Policies(Policies),
+/// A number above 0, 1 at the most.
+fn quantile(typed: &str) -> Result<f64, String> {
+    let value = share(typed).ok().filter(|value| *value > 0.0);
+    value.ok_or_else(|| "want a number above 0, 1 at the most".to_owned())
 }
 
 #[derive(Debug, clap::Args)]
@@ -172,6 +162,107 @@ pub(crate) struct LogDays {
     /// Only the last so many days, today among them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub(crate) days: Option<u32>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Dupes {
+    #[command(subcommand)]
+    pub(crate) what: DupesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DupesCommand {
+    /// Look for duplicates and mark their clusters; only what is new is compared.
+    Run(DupesRun),
+    /// Take a run out of effect: the one before it counts again.
+    Revert {
+        /// The run, as `r3`.
+        run: RunId,
+    },
+    /// List the runs, newest first.
+    Runs,
+    /// List the clusters, largest first, or show the members of one and what they differ in.
+    Show(DupesShow),
+    /// How much is said twice, by pair of connectors.
+    Report,
+    /// Draw pairs to be judged by a person, or read them back and print precision and recall by threshold.
+    Calibrate(DupesCalibrate),
+    /// How often the policies agree on the copy that speaks, and, with judgments, what each of them delivers.
+    Policies(Policies),
+}
+
+/// How duplicates are recognised.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DupesMethod {
+    /// The same text but for blanks.
+    #[arg(long, group = "method")]
+    pub(crate) exact: bool,
+    /// Much the same words in the same order, and no other facts; the default.
+    #[arg(long, group = "method")]
+    pub(crate) near: bool,
+    /// Neighbours by their vectors that share words and state no other facts.
+    #[arg(long, group = "method")]
+    pub(crate) semantic: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DupesRun {
+    #[command(flatten)]
+    pub(crate) method: DupesMethod,
+    /// `--near`: the share of five-word shingles that two leaves have in common, at the least: 0.5 to 1.
+    #[arg(long, value_name = "SHARE", value_parser = jaccard, conflicts_with_all = ["exact", "semantic"])]
+    pub(crate) jaccard: Option<f64>,
+    /// `--semantic`: the cosine of their vectors, at the least: 0 to 1.
+    #[arg(long, value_name = "COSINE", value_parser = share, requires = "semantic")]
+    pub(crate) cosine: Option<f64>,
+    /// `--semantic`: the share of words that they have in common, at the least: 0 to 1.
+    #[arg(long, value_name = "SHARE", value_parser = share, requires = "semantic")]
+    pub(crate) floor: Option<f64>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DupesShow {
+    /// A cluster's id, or how it begins; without one, the clusters are listed.
+    pub(crate) cluster: Option<String>,
+    /// List so many clusters.
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "cluster")]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DupesCalibrate {
+    #[command(flatten)]
+    pub(crate) method: DupesMethod,
+    /// Draw pairs and write them to this file, one JSON object a line: set `duplicate` of each to true or false.
+    #[arg(long, value_name = "FILE", required_unless_present = "read")]
+    pub(crate) write: Option<PathBuf>,
+    /// Read the judged pairs of this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["write", "method"])]
+    pub(crate) read: Option<PathBuf>,
+    /// The similarity at which the lowest band begins; by default 0.6, for `--semantic` 0.8.
+    #[arg(long, value_name = "SIMILARITY", value_parser = jaccard)]
+    pub(crate) from: Option<f64>,
+    /// Pairs of each band.
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub(crate) pairs: usize,
+    /// Which pairs are drawn: the same number draws the same ones.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// The precision that is wanted: a band that takes it below is too expensive to reach.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, value_parser = share)]
+    pub(crate) precision: f64,
+}
+
+/// A number from 0 to 1.
+fn share(typed: &str) -> Result<f64, String> {
+    let value = typed.parse::<f64>().ok().filter(|value| (0.0..=1.0).contains(value));
+    value.ok_or_else(|| "want a number from 0 to 1".to_owned())
+}
+
+/// A threshold for shingles: below a half, every second pair of pages would have to be compared.
+fn jaccard(typed: &str) -> Result<f64, String> {
+    let value = share(typed).ok().filter(|value| *value >= 0.5);
+    value.ok_or_else(|| "want a number from 0.5 to 1".to_owned())
 }
 
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use umbel::core::merge::{RatioBy, Share};
 use umbel::core::pack::Passage;
 use umbel::engine::answer::SearchResponse;
 use umbel::engine::wire::{
-    blocked, doc_name, drop_reason, headings, kind, node_name, ranks, removed,
+    blocked, cluster, doc_name, drop_reason, headings, kind, node_name, ranks, removed,
 };
 use umbel::metadata::{Metadata, show_date};
 
@@ -56,6 +56,14 @@ fn write_passage(
         passage.scores().final_score()
     )?;
     writeln!(out, "   {place}")?;
+    let also_in: Vec<String> =
+        cluster(response, passage).also_in.into_iter().map(|other| other.doc).collect();
+    if !also_in.is_empty() {
+        let more = also_in.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let shown: Vec<&str> = also_in.iter().take(SHOWN).map(String::as_str).collect();
+        writeln!(out, "   also in {}{more}", shown.join(", "))?;
+    }
     if explain {
         if !inside.is_empty() {
             writeln!(out, "   holds: {}", inside.join(", "))?;

@@ -9,7 +9,7 @@ mod interrupt;
 mod output;
 mod wire;
 
-use args::{Args, Command, DupesCommand};
+use args::{Args, Command};
 use clap::Parser as _;
 use output::{Output, exit_code};
 use std::process::ExitCode;
@@ -50,11 +50,7 @@ fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
             Command::Check(check) => commands::check::run(args, check, output).await,
             Command::Stats(stats) => commands::inspect::stats(args, stats, output).await,
             Command::Log(log) => commands::log::run(args, log, output),
-            Command::Dupes(dupes) => match &dupes.what {
-                DupesCommand::Policies(policies) => {
-                    commands::policies::run(args, policies, output).await
-                }
-            },
+            Command::Dupes(dupes) => commands::dupes::run(args, dupes, output).await,
             Command::Compact => commands::compact::run(args, output).await,
             Command::Model(model) => commands::model::run(args, model, output),
             Command::Config(config) => commands::config::run(args, config, output),

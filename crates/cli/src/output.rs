@@ -54,6 +54,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
             | EngineError::SourceTaken { .. }
             | EngineError::Unknown { .. }
             | EngineError::NoSpan { .. }
+            | EngineError::UnknownRun { .. }
+            | EngineError::UnknownCluster { .. }
             | EngineError::Filter(_)
             | EngineError::Cursor(_)
             | EngineError::Rules(_)
@@ -157,6 +159,7 @@ impl Bar {
             Progress::Scanning => ("looking for files", 0, None),
             Progress::Reading(done, total) => ("reading", done, Some(total)),
             Progress::Indexing(done, total) => ("embedding and indexing", done, Some(total)),
+            Progress::Comparing(done, total) => ("comparing", done, Some(total)),
             Progress::Optimizing => ("building the index", 0, None),
         };
         self.set(what, done as u64, total.map(|total| total as u64), false);

@@ -10,4 +10,5 @@ pub mod parent;
 pub mod overfetch;
 pub mod agreement;
 pub mod interval;
+pub mod calibration;
 pub mod strata;

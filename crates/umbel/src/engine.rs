@@ -7,6 +7,7 @@ mod reader;
 pub mod ingest;
 pub mod inspect;
 pub mod repair;
+pub mod dupes;
 pub mod answer;
 pub mod wire;
 pub mod log;
@@ -19,7 +20,9 @@ pub mod policies;
 mod ask;
 
 use crate::catalog::sqlite::SqliteCatalog;
-use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Pending, StoredDocument};
+use crate::catalog::{
+    Catalog, CatalogError, CatalogInfo, DocumentEntry, Pending, RunId, StoredDocument,
+};
 use crate::config::Config;
 use crate::embed::{EmbedError, Embedder};
 use crate::filter::FilterError;
@@ -35,7 +38,7 @@ use crate::tokens::{TokensError, counter};
 pub use cursor::CursorError;
 use ingest::{hash, leaf_records};
 use lru::LruCache;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -43,12 +46,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use umbel_core::document::Document;
-use umbel_core::id::DocId;
+use umbel_core::hit::LeafRecord;
+use umbel_core::id::{DocId, LeafId};
 use umbel_core::leaf::{EmbedLimit, embedded_text};
 use umbel_core::offsets::TokenCounter;
 
 /// Documents that are applied to the index between two flushes.
 const DOCUMENTS_PER_FLUSH: usize = 200;
+/// Leaves that are deleted, or given another cluster, between two flushes where no document waits.
+const LEAVES_PER_FLUSH: usize = 10_000;
 /// Leaves that are handed to the index at once, or those of one large document: a call has its costs, whatever it brings.
 const LEAVES_PER_UPSERT: usize = 1000;
 /// Texts that are embedded between two steps of the progress.
@@ -76,6 +82,8 @@ pub enum Progress {
     Reading(usize, usize),
     /// Embedding and indexing leaves: so many of so many.
     Indexing(usize, usize),
+    /// Comparing leaves to find duplicates: so many of so many.
+    Comparing(usize, usize),
     /// Bringing the index into its best shape.
     Optimizing,
 }
@@ -199,6 +207,8 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
         }
         other => other?,
     };
+    let pending = catalog.pending(usize::MAX >> 1).await?;
+    let unassigned: BTreeSet<LeafId> = pending.clusters.iter().map(|&(leaf, _)| leaf).collect();
     let (mut found, mut missing) = (0, 0);
     for entry in catalog.list().await? {
         let stored = match catalog.load(&[entry.id]).await {
@@ -211,15 +221,20 @@ pub async fn check_index(dir: &Path) -> Result<Option<IndexCheck>, EngineError> 
             found += kept.iter().flatten().count();
             if stored.entry.indexed {
                 let facets = facets(&stored.entry);
-                let records = leaf_records(stored.entry.id, &stored.document, &stored.leaf_ids);
-                let wanted = records.map(|record| Kept { record, facets: facets.clone() });
-                missing +=
-                    wanted.zip(&kept).filter(|(wanted, got)| got.as_ref() != Some(wanted)).count();
+                let records = clustered_records(&catalog, &stored).await?.into_iter();
+                let agrees = |(record, kept): &(LeafRecord, &Option<Kept>)| {
+                    kept.as_ref().is_some_and(|kept| {
+                        let either = unassigned.contains(&record.leaf);
+                        let cluster = if either { kept.record.cluster } else { record.cluster };
+                        let record = LeafRecord { cluster, ..record.clone() };
+                        *kept == Kept { record, facets: facets.clone() }
+                    })
+                };
+                missing += records.zip(&kept).filter(|pair| !agrees(pair)).count();
             }
         }
     }
-    let deletes = catalog.pending(usize::MAX >> 1).await?.deletes;
-    found += index.fetch(&deletes).await?.iter().flatten().count();
+    found += index.fetch(&pending.deletes).await?.iter().flatten().count();
     let unknown = index.describe().await?.points.saturating_sub(found);
     Ok(Some(IndexCheck { missing, unknown }))
 }
@@ -331,6 +346,9 @@ impl Engine {
         let mut steps = Steps { done: 0, total: self.pending_leaves().await?, progress };
         while !applied.interrupted {
             let mut pending = self.catalog.pending(DOCUMENTS_PER_FLUSH).await?;
+            if pending.documents.is_empty() {
+                pending = self.catalog.pending(LEAVES_PER_FLUSH).await?;
+            }
             if !self.can_embed().await? {
                 // Without the model, what is gone is still taken out; the rest waits.
                 pending.documents.clear();
@@ -338,9 +356,10 @@ impl Engine {
             if pending == Pending::default() {
                 break;
             }
-            let mut done = Pending { documents: Vec::new(), deletes: pending.deletes };
+            let Pending { deletes, clusters, documents } = pending;
+            let mut done = Pending { documents: Vec::new(), deletes, clusters };
             let mut batch = Vec::new();
-            for id in pending.documents {
+            for id in documents {
                 // One at a time: a batch of large documents would hold all of their texts and offsets.
                 for document in self.catalog.load(&[id]).await?.into_iter().flatten() {
                     let Some((points, fresh)) = self.points(&document, &mut steps).await? else {
@@ -360,8 +379,9 @@ impl Engine {
                 }
             }
             self.index.upsert(batch).await?;
-            changed += done.deletes.len();
+            changed += done.deletes.len() + done.clusters.len();
             self.index.delete(&done.deletes).await?;
+            self.index.assign(&done.clusters).await?;
             self.index.flush().await?;
             self.catalog.settle(&done).await?;
         }
@@ -401,14 +421,13 @@ impl Engine {
         let Some((vectors, fresh)) = self.vectors(&texts, steps).await? else { return Ok(None) };
         let mut vectors = vectors.into_iter();
         let facets = facets(&stored.entry);
-        let points = leaf_records(stored.entry.id, document, &stored.leaf_ids).zip(&texts).map(
-            |(record, text)| Point {
-                record,
-                facets: facets.clone(),
-                dense: vectors.next(),
-                lexical: self.lexical.passage(text),
-            },
-        );
+        let records = clustered_records(&*self.catalog, stored).await?;
+        let points = records.into_iter().zip(&texts).map(|(record, text)| Point {
+            record,
+            facets: facets.clone(),
+            dense: vectors.next(),
+            lexical: self.lexical.passage(text),
+        });
         Ok(Some((points.collect(), fresh)))
     }
 
@@ -514,6 +533,16 @@ impl Steps<'_> {
 fn texts_to_embed(document: &Document) -> impl Iterator<Item = String> {
     let Document { text, title, tree, .. } = document;
     tree.leaves.iter().map(|leaf| embedded_text(text, title, tree, leaf))
+}
+
+/// What the index stores of a document's leaves, in order, under the cluster run in effect.
+async fn clustered_records(
+    catalog: &dyn Catalog,
+    stored: &StoredDocument,
+) -> Result<Vec<LeafRecord>, CatalogError> {
+    let clusters = catalog.clusters_of(&stored.leaf_ids).await?;
+    let records = leaf_records(stored.entry.id, &stored.document, &stored.leaf_ids);
+    Ok(records.zip(clusters).map(|(record, cluster)| LeafRecord { cluster, ..record }).collect())
 }
 
 /// What the index knows of a document.
@@ -718,6 +747,23 @@ pub enum EngineError {
         /// What the store was made with.
         model: String,
     },
+    /// Vectors are to be compared, and the store has none.
+    #[error("the store has no vectors to compare")]
+    NoVectors,
+    /// A cluster run that is not kept, or was reverted before.
+    #[error("the store has no cluster run `{run}` that could be reverted")]
+    UnknownRun {
+        /// What was asked for.
+        run: RunId,
+        /// The runs that can be reverted, newest first.
+        known: Vec<RunId>,
+    },
+    /// A cluster that is not there.
+    #[error("the store has no cluster `{id}`")]
+    UnknownCluster {
+        /// What was asked for.
+        id: String,
+    },
     /// A path that is to be indexed does not exist.
     #[error("`{path}` does not exist")]
     MissingPath {
@@ -803,6 +849,13 @@ impl EngineError {
             }
             EngineError::Language { wanted, .. } => format!("set `lexical.language` to `{wanted}`, or start over with `umbel index --rebuild FOLDER`"),
             EngineError::NoModel { .. } => "leave `--lexical` out: `umbel model pull` fetches the model".to_owned(),
+            EngineError::NoVectors => "embed them with `umbel index FOLDER`, or compare words with `--near`".to_owned(),
+            EngineError::UnknownRun { known, .. } if known.is_empty() => "look for duplicates with `umbel dupes run`".to_owned(),
+            EngineError::UnknownRun { known, .. } => {
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                format!("these can be reverted: `{}`", known.join("`, `"))
+            }
+            EngineError::UnknownCluster { .. } => "`umbel dupes show` lists the clusters".to_owned(),
             EngineError::UnreachablePath { .. } => "check the permissions of the folders above it".to_owned(),
             EngineError::SourceKnown { name, .. } => format!("leave `--source` out, or take it out first with `umbel remove {name}`"),
             EngineError::Store(StoreError::Foreign { .. }) => "give an empty or a new folder with `--store DIR`".to_owned(),

@@ -148,6 +148,14 @@ impl Filter {
         self.0.iter().map(clause).collect()
     }
 
+    /// Whether the conditions on labels let a document pass: whether its name may be told, other conditions aside.
+    pub fn may_name(&self, entry: &DocumentEntry) -> bool {
+        let on_labels = |condition: &&Condition| {
+            matches!(condition.test, Typed::Words(Field::Indexed(Facet::Label), _))
+        };
+        self.0.iter().filter(on_labels).all(|condition| condition.holds(entry))
+    }
+
     /// Whether a document passes.
     pub fn holds(&self, entry: &DocumentEntry) -> bool {
         self.0.iter().all(|condition| condition.holds(entry))

@@ -171,6 +171,10 @@ pub trait Index: Send + Sync {
     /// Removes leaves; ids that are not there are ignored. Durable after the next [`flush`](Index::flush), not before.
     async fn delete(&self, leaves: &[LeafId]) -> Result<(), IndexError>;
 
+    /// Writes the clusters of leaves, and leaves all else of them as it is; ids that are not there are ignored, of one given
+    /// twice the last counts. Durable after the next [`flush`](Index::flush), not before.
+    async fn assign(&self, clusters: &[(LeafId, ClusterId)]) -> Result<(), IndexError>;
+
     /// The best leaves of one leg, best first, ties by id.
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Scored>, IndexError>;
 

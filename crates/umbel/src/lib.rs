@@ -17,6 +17,7 @@ pub mod local;
 pub mod embed;
 pub mod index;
 pub mod catalog;
+pub mod dedup;
 pub mod filter;
 pub mod rerank;
 pub mod generate;

@@ -208,6 +208,47 @@ fn killing_a_compaction_changes_nothing_that_can_be_seen() {
 }
 
 #[test]
+fn killing_a_cluster_run_leaves_the_run_before_or_the_new_one() {
+    let place = pages();
+    // Every page stands in a second place, so that there is something to mark.
+    for n in 0..DOCUMENTS {
+        place.write(&format!("docs/copies/{n}.md"), page(n, 0));
+    }
+    place.run(&INDEX).succeeds();
+    let mut kills = Kills::of(&place, &["dupes", "run", "--exact"]);
+    let rounds = 36;
+    for round in 0..rounds as u64 {
+        let n = kills.random.below(DOCUMENTS);
+        place.write(&format!("docs/{n}.md"), page(n, round % 3));
+        place.run(&INDEX).succeeds();
+        let args: &[&str] = match round % 3 {
+            0 => &["dupes", "run"],
+            1 => &["dupes", "run", "--exact"],
+            _ => &["dupes", "run", "--jaccard", "0.9"],
+        };
+        let runs = || {
+            let listed = place.run(&["dupes", "runs", "--json"]).succeeds().json();
+            list(&listed, "/runs")
+                .iter()
+                .map(|run| text(run, "/run").to_owned())
+                .collect::<Vec<_>>()
+        };
+        let before = runs();
+        kills.kill(&place, args);
+        // The check compares the clusters in the index with those of the catalog, leaf by leaf.
+        place.run(&["search", "Word0x3v0", "--json"]);
+        assert_eq!(sound(&place, &format!("round {round}")), 2 * DOCUMENTS);
+        let after = runs();
+        let same = after == before;
+        let one_more = after.iter().skip(1).zip(&before).all(|(a, b)| a == b);
+        assert!(same || one_more, "round {round}: {before:?}, then {after:?}");
+    }
+    kills.were_in_time(rounds);
+    place.run(&["dupes", "run"]).succeeds();
+    sound(&place, "at the end");
+}
+
+#[test]
 fn killing_a_migration_leaves_the_old_format_or_the_new_one() {
     let old = old_store("format_1");
     let probe = old_store("format_1");

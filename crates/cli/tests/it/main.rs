@@ -11,6 +11,7 @@ mod corpora;
 mod crash;
 mod demo;
 mod duplicates;
+mod dupes;
 mod formats;
 mod inspect;
 mod log;

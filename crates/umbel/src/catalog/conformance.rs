@@ -2,8 +2,15 @@
 //!
 //! Public, but not part of the API: a back end in another crate runs the same suite.
 
+mod clusters;
+
 use super::{Catalog, CatalogInfo, Change, DocumentEntry, NewDocument, Pending, Source};
 use crate::metadata::{DateSource, Metadata, Updated};
+use clusters::{
+    Clusters, ClustersModel, a_document_that_goes_leaves_its_clusters,
+    a_run_is_in_effect_until_it_is_reverted, old_runs_are_forgotten,
+    sketches_go_with_their_document,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +53,10 @@ pub async fn fixed_cases(open: impl AsyncFn(&str) -> Arc<dyn Catalog>) {
         sources_are_replaced_and_removed
         titles_and_metadata_come_back_and_are_replaced
         anchors_come_back
+        a_run_is_in_effect_until_it_is_reverted
+        a_document_that_goes_leaves_its_clusters
+        old_runs_are_forgotten
+        sketches_go_with_their_document
         vectors_are_cached_by_model_and_text
         vectors_of_other_models_and_texts_are_pruned
         a_compacted_catalog_is_the_same
@@ -217,6 +228,7 @@ struct State {
     sources: Vec<Source>,
     stored: Vec<Stored>,
     pending: Pending,
+    clusters: Clusters,
 }
 
 /// A stored document, comparable.
@@ -243,9 +255,11 @@ impl State {
         let mut pending = must(catalog.pending(usize::MAX).await);
         pending.documents.sort_unstable();
         pending.deletes.sort_unstable();
+        pending.clusters.sort_unstable();
         State {
             info: must(catalog.describe().await),
             sources: must(catalog.sources().await),
+            clusters: Clusters::of(catalog, &stored).await,
             stored,
             pending,
         }
@@ -316,10 +330,16 @@ async fn a_new_catalog_is_empty(catalog: &dyn Catalog) {
         documents: 0,
         leaves: 0,
         pending: 0,
+        cluster_run: None,
         settings: BTreeMap::new(),
     };
-    let state =
-        State { info, sources: Vec::new(), stored: Vec::new(), pending: Pending::default() };
+    let state = State {
+        info,
+        sources: Vec::new(),
+        stored: Vec::new(),
+        pending: Pending::default(),
+        clusters: ClustersModel::default().shown(),
+    };
     assert_eq!(State::of(catalog).await, state);
     assert_eq!(commit(catalog, Change::default()).await, [], "an empty change");
     assert_eq!(must(catalog.describe().await).generation, 0, "an empty change is none");
@@ -362,7 +382,7 @@ async fn documents_come_back_as_they_went_in(catalog: &dyn Catalog) {
 
 async fn a_replaced_document_keeps_its_id(catalog: &dyn Catalog) {
     let id = put_one(catalog, "a", "a.md", "one\n").await;
-    must(catalog.settle(&Pending { documents: vec![id], deletes: Vec::new() }).await);
+    must(catalog.settle(&Pending { documents: vec![id], ..Pending::default() }).await);
     assert_eq!(put_one(catalog, "a", "a.md", "one\ntwo\n").await, id);
     let listed = must(catalog.list().await);
     assert_eq!(listed.len(), 1);
@@ -471,7 +491,7 @@ async fn pending_is_limited_and_settled(catalog: &dyn Catalog) {
     must(catalog.unsettle().await);
     assert_eq!(
         must(catalog.pending(9).await),
-        Pending { documents: ids[..3].to_vec(), deletes: Vec::new() }
+        Pending { documents: ids[..3].to_vec(), ..Pending::default() }
     );
     let info = must(catalog.describe().await);
     assert_eq!((info.pending, info.generation), (3, generation), "the documents are the same");
@@ -505,7 +525,15 @@ async fn what_is_not_there_is_ignored(catalog: &dyn Catalog) {
     let id = put_one(catalog, "a", "a.md", "one\n").await;
     let nowhere = [DocId(0), DocId(id.0 + 1), DocId(u64::MAX), DocId(1 << 63)];
     let leaf = LeafId::of("a", "a.md", "two", 0);
-    must(catalog.settle(&Pending { documents: nowhere.to_vec(), deletes: vec![leaf] }).await);
+    must(
+        catalog
+            .settle(&Pending {
+                documents: nowhere.to_vec(),
+                deletes: vec![leaf],
+                ..Pending::default()
+            })
+            .await,
+    );
     commit(catalog, Change { remove_sources: vec!["b".to_owned()], ..remove(&nowhere) }).await;
     let loaded = load(catalog, &[&nowhere[..], &[id]].concat()).await;
     assert_eq!(
@@ -636,7 +664,7 @@ async fn a_compacted_catalog_is_the_same(catalog: &dyn Catalog) {
     let ids = commit(catalog, put(&documents)).await;
     must(catalog.set(&[("model", "m")]).await);
     must(catalog.cache("m", &[(hash("one"), vec![1.0; 384]), (hash("two"), Vec::new())]).await);
-    must(catalog.settle(&Pending { documents: vec![ids[0]], deletes: Vec::new() }).await);
+    must(catalog.settle(&Pending { documents: vec![ids[0]], ..Pending::default() }).await);
     commit(catalog, remove(&ids[1..2])).await;
     let before = State::of(catalog).await;
     for _ in 0..2 {
@@ -695,12 +723,13 @@ struct Model {
     deletes: BTreeSet<LeafId>,
     settings: BTreeMap<String, String>,
     cache: BTreeMap<(String, [u8; 32]), Vec<f32>>,
+    clusters: ClustersModel,
 }
 
 impl Model {
     /// Makes one random call to both and says which.
     async fn call(&mut self, catalog: &dyn Catalog, random: &mut Random) -> &'static str {
-        match random.below(14) {
+        match random.below(18) {
             0 => {
                 let mut change = self.change(random);
                 change.put.push(new_document("nowhere", "x", "x"));
@@ -726,6 +755,7 @@ impl Model {
                 done.deletes
                     .iter()
                     .for_each(|leaf| assert!(self.deletes.remove(leaf), "it was pending"));
+                self.clusters.settle(&done.clusters);
                 "settle"
             }
             5 => {
@@ -754,6 +784,17 @@ impl Model {
             8 => {
                 must(catalog.compact().await);
                 "compact"
+            }
+            9 | 10 => {
+                let leaves = self.documents.values();
+                let leaves =
+                    leaves.flat_map(|(id, new, _)| new.leaf_ids.iter().map(|&leaf| (leaf, *id)));
+                self.clusters.mark(catalog, leaves.collect(), random).await;
+                "mark"
+            }
+            11 => {
+                self.clusters.revert(catalog, random).await;
+                "revert"
             }
             _ => {
                 let change = self.change(random);
@@ -803,11 +844,19 @@ impl Model {
             u64::from(!empty || !change.remove.is_empty() || !change.remove_sources.is_empty());
         let before = self.leaves();
         self.sources.extend(change.sources.into_iter().map(|source| (source.name.clone(), source)));
+        let goes = |id: &DocId| change.remove.contains(id);
+        let removed = self.documents.values().filter(|(id, ..)| goes(id));
+        let removed: Vec<LeafId> = removed.flat_map(|(_, new, _)| new.leaf_ids.clone()).collect();
+        self.clusters.leave(&removed);
         self.documents.retain(|_, (id, ..)| !change.remove.contains(id));
         assert_eq!(change.put.len(), ids.len(), "an id for each document put");
         for (new, &id) in change.put.into_iter().zip(ids) {
             let key = (new.source.clone(), new.path.clone());
+            let stay = new.leaf_ids.clone();
             let replaced = self.documents.insert(key, (id, new, false));
+            let before = replaced.iter().flat_map(|(_, old, _)| &old.leaf_ids);
+            let gone: Vec<LeafId> = before.filter(|leaf| !stay.contains(leaf)).copied().collect();
+            self.clusters.leave(&gone);
             let expected =
                 replaced.as_ref().map_or_else(|| !self.used.contains(&id), |(old, ..)| *old == id);
             self.deletes.extend(replaced.into_iter().flat_map(|(_, old, _)| old.leaf_ids));
@@ -869,7 +918,8 @@ impl Model {
             generation: self.generation,
             documents: self.documents.len(),
             leaves: self.documents.values().map(|(_, new, _)| new.leaf_ids.len()).sum(),
-            pending: waiting.len() + self.deletes.len(),
+            pending: waiting.len() + self.deletes.len() + self.clusters.pending().len(),
+            cluster_run: self.clusters.run(),
             settings: self.settings.clone(),
         };
         State {
@@ -879,7 +929,9 @@ impl Model {
             pending: Pending {
                 documents: waiting.into_iter().collect(),
                 deletes: self.deletes.iter().copied().collect(),
+                clusters: self.clusters.pending(),
             },
+            clusters: self.clusters.shown(),
         }
     }
 

@@ -4,10 +4,11 @@
 
 mod file;
 mod migrate;
+mod clusters;
 
 use super::{
-    Catalog, CatalogError, CatalogInfo, Change, DocumentEntry, NewDocument, Pending, Source,
-    StoredDocument,
+    Catalog, CatalogError, CatalogInfo, Change, ClusterRun, DocumentEntry, Member, NewDocument,
+    NewRun, Pending, RunId, Source, StoredDocument, StoredPair, StoredSketch,
 };
 use crate::catalog::encode;
 use crate::metadata::{DateSource, Metadata, Updated};
@@ -23,10 +24,10 @@ use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use umbel_core::id::{DocId, LeafId};
+use umbel_core::id::{ClusterId, DocId, LeafId};
 
 /// The format that this version writes.
-pub const FORMAT_VERSION: i64 = 2;
+pub const FORMAT_VERSION: i64 = 3;
 /// The oldest format that opens: [`SqliteCatalog::open`] brings it to the one above.
 pub const OLDEST_READABLE: i64 = 1;
 
@@ -157,14 +158,15 @@ impl Catalog for SqliteCatalog {
                 .prepare_cached("SELECT key, value FROM settings")?
                 .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            let sql =
-                "SELECT generation, documents, leaves, not_indexed + pending_deletes FROM state";
+            let sql = "SELECT generation, documents, leaves, not_indexed + pending_deletes + pending_clusters, run
+                FROM state, in_effect";
             connection.prepare_cached(sql)?.query_row([], |row| {
                 Ok(CatalogInfo {
                     generation: row.get::<_, i64>(0)?.cast_unsigned(),
                     documents: row.get(1)?,
                     leaves: row.get(2)?,
                     pending: row.get(3)?,
+                    cluster_run: row.get::<_, Option<i64>>(4)?.map(clusters::run_id),
                     settings,
                 })
             })
@@ -276,7 +278,8 @@ impl Catalog for SqliteCatalog {
                 .prepare_cached("SELECT leaf FROM pending_deletes ORDER BY leaf LIMIT ?1")?
                 .query_map([limit], |row| row.get(0).map(LeafId))?
                 .collect::<rusqlite::Result<_>>()?;
-            Ok(Pending { documents, deletes })
+            let clusters = clusters::pending(connection, limit)?;
+            Ok(Pending { documents, deletes, clusters })
         })
     }
 
@@ -287,7 +290,8 @@ impl Catalog for SqliteCatalog {
             done.documents.iter().try_for_each(|&doc| mark.execute([row_id(doc)]).map(drop))?;
             let mut forget =
                 transaction.prepare_cached("DELETE FROM pending_deletes WHERE leaf = ?1")?;
-            done.deletes.iter().try_for_each(|leaf| forget.execute([leaf.0]).map(drop))
+            done.deletes.iter().try_for_each(|leaf| forget.execute([leaf.0]).map(drop))?;
+            clusters::settle(transaction, &done.clusters)
         })
     }
 
@@ -351,6 +355,46 @@ impl Catalog for SqliteCatalog {
         })
     }
 
+    async fn mark(&self, run: NewRun) -> Result<ClusterRun, CatalogError> {
+        self.write(|transaction| clusters::mark(transaction, &run))
+    }
+
+    async fn revert(&self, run: RunId) -> Result<bool, CatalogError> {
+        self.write(|transaction| clusters::revert(transaction, run))
+    }
+
+    async fn runs(&self) -> Result<Vec<ClusterRun>, CatalogError> {
+        self.read(clusters::runs)
+    }
+
+    async fn clusters_of(&self, leaves: &[LeafId]) -> Result<Vec<ClusterId>, CatalogError> {
+        self.read(|connection| clusters::of_leaves(connection, leaves))
+    }
+
+    async fn members(&self, clusters: &[ClusterId]) -> Result<Vec<Vec<Member>>, CatalogError> {
+        self.read(|connection| clusters::members(connection, clusters))
+    }
+
+    async fn clusters(&self) -> Result<Vec<(ClusterId, LeafId, DocId)>, CatalogError> {
+        self.read(clusters::all)
+    }
+
+    async fn sketch(&self, sketches: &[StoredSketch]) -> Result<(), CatalogError> {
+        self.write(|transaction| clusters::sketch(transaction, sketches))
+    }
+
+    async fn sketches(&self, rule: &str) -> Result<Vec<StoredSketch>, CatalogError> {
+        self.read(|connection| clusters::sketches(connection, rule))
+    }
+
+    async fn compared(&self, rule: &str, pairs: &[StoredPair]) -> Result<(), CatalogError> {
+        self.write(|transaction| clusters::compared(transaction, rule, pairs))
+    }
+
+    async fn pairs(&self, rule: &str) -> Result<Vec<StoredPair>, CatalogError> {
+        self.read(|connection| clusters::pairs(connection, rule))
+    }
+
     async fn compact(&self) -> Result<(), CatalogError> {
         let connection = lock(&self.writer);
         // The new file is in the log first. Where somebody reads on meanwhile, the log stays until the catalog is closed.
@@ -376,8 +420,10 @@ fn remove(transaction: &Transaction<'_>, doc: DocId) -> rusqlite::Result<()> {
         .prepare_cached(sql)?
         .query_row([row_id(doc)], |row| leaf_ids(row, 0))
         .optional()?;
+    let leaves = leaves.unwrap_or_default();
+    clusters::leave(transaction, &leaves)?;
     transaction.prepare_cached("DELETE FROM documents WHERE id = ?1")?.execute([row_id(doc)])?;
-    owe_deletes(transaction, &leaves.unwrap_or_default())
+    owe_deletes(transaction, &leaves)
 }
 
 /// Adds a document (without an id), or replaces the one of this id.
@@ -396,9 +442,16 @@ fn put(transaction: &Transaction<'_>, new: &NewDocument) -> rusqlite::Result<Doc
         .prepare_cached(sql)?
         .query_row([&new.source, &new.path], |row| Ok((row.get(0)?, leaf_ids(row, 1)?)))
         .optional()?;
-    let (id, leaves): (Option<i64>, Option<_>) = before.unzip();
+    let (id, leaves): (Option<i64>, Option<Vec<LeafId>>) = before.unzip();
+    let leaves = leaves.unwrap_or_default();
     // All are owed here; those that stay are taken back below.
-    owe_deletes(transaction, &leaves.unwrap_or_default())?;
+    owe_deletes(transaction, &leaves)?;
+    let stay: BTreeSet<LeafId> = new.leaf_ids.iter().copied().collect();
+    let gone: Vec<LeafId> = leaves.into_iter().filter(|leaf| !stay.contains(leaf)).collect();
+    clusters::leave(transaction, &gone)?;
+    if let Some(id) = id {
+        transaction.prepare_cached("DELETE FROM sketches WHERE document = ?1")?.execute([id])?;
+    }
     let Metadata { connector, url, updated, labels, language } = &new.metadata;
     let labels = serde_json::to_string(labels).expect("a list of strings always encodes");
     transaction.prepare_cached(PUT_ENTRY)?.execute(params![

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every document that context and trace point into is in the answer.
 
-use crate::catalog::StoredDocument;
+use crate::catalog::{Member, RunId, StoredDocument};
 use crate::config::Config;
 use crate::filter::Filter;
 use crate::generate::{Finish, GenerateError, Usage};
@@ -74,6 +74,11 @@ pub struct SearchResponse {
     pub total_clusters: usize,
     /// The documents that context and trace point into.
     pub documents: BTreeMap<DocId, Arc<StoredDocument>>,
+    /// The members of the clusters of the passages' best evidence that the asker may know of; nothing of a leaf that is its own
+    /// cluster.
+    pub clusters: BTreeMap<ClusterId, Vec<Member>>,
+    /// The cluster run in effect.
+    pub cluster_run: Option<RunId>,
     /// Hash of the configuration.
     pub config: String,
     /// The catalog's generation.

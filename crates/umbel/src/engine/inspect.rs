@@ -27,7 +27,7 @@ const DOCUMENTS_PER_LOAD: usize = 200;
 /// A store that is looked at only.
 #[derive(Debug)]
 pub struct Inspector {
-    catalog: SqliteCatalog,
+    pub(super) catalog: SqliteCatalog,
 }
 
 /// Five numbers of a distribution; all 0 where it is empty.

@@ -9,11 +9,15 @@ use super::inspect::count_only;
 use super::log::{LogRecord, QueryLog};
 use super::retrieve::{Found, standings};
 use super::{Engine, EngineError};
+use crate::catalog::Member;
+use crate::filter::Filter;
 use crate::index::{Clause, Test};
 use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
 use umbel_core::collapse::Collapsed;
 use umbel_core::document::Library;
-use umbel_core::pack::Frame;
+use umbel_core::id::ClusterId;
+use umbel_core::pack::{Context, Frame};
 use umbel_core::trace::{AssembleConfig, Trace, deliver};
 
 impl Engine {
@@ -77,6 +81,7 @@ impl Engine {
         let lacks = shortage.as_ref().filter(|_| context.dropped.is_empty());
         warnings.extend(lacks.map(ToString::to_string));
 
+        let clusters = self.clusters(&context, &request.filter).await?;
         let mut response = SearchResponse {
             query: request.query.clone(),
             also: request.also.clone(),
@@ -89,6 +94,8 @@ impl Engine {
             shortage,
             total_clusters: earlier.n_met(&met),
             documents,
+            clusters,
+            cluster_run: info.cluster_run,
             config: request.config.hash(),
             generation: info.generation,
             timings: Vec::new(),
@@ -113,6 +120,23 @@ impl Engine {
         if let Err(error) = QueryLog::of(&self.layout).append(&record, settings) {
             response.warnings.push(format!("this search is not in the log: {error}"));
         }
+    }
+
+    /// The clusters of the passages' best evidence, with the members that a filter on labels lets the asker know of.
+    async fn clusters(
+        &self,
+        context: &Context,
+        filter: &Filter,
+    ) -> Result<BTreeMap<ClusterId, Vec<Member>>, EngineError> {
+        let best = context.passages.iter().filter_map(|passage| passage.evidence.first());
+        let clustered = best.filter(|evidence| evidence.cluster.0 != evidence.leaf.into());
+        let ids: BTreeSet<ClusterId> = clustered.map(|evidence| evidence.cluster.0).collect();
+        let ids: Vec<ClusterId> = ids.into_iter().collect();
+        let mut members = self.catalog.members(&ids).await?;
+        for members in &mut members {
+            members.retain(|member| filter.may_name(&member.document));
+        }
+        Ok(ids.into_iter().zip(members).collect())
     }
 
     /// The conditions of a search, as the index takes them; what earlier pages delivered is left out.

@@ -195,7 +195,7 @@ pub struct ClusterJson {
     pub score: f32,
     /// Members that the list held.
     pub seen: usize,
-    /// Members that the index holds.
+    /// Members that the index holds, of documents that the asker may know of.
     pub in_index: usize,
     /// Where else the same is said.
     pub also_in: Vec<AlsoInJson>,
@@ -535,10 +535,36 @@ fn evidence(stored: &StoredDocument, evidence: &Evidence) -> EvidenceJson {
     }
 }
 
-fn passage(stored: &StoredDocument, passage: &Passage, rank: usize) -> PassageJson {
+/// The cluster of a passage's best evidence, and the other documents that say the same.
+pub fn cluster(response: &SearchResponse, passage: &Passage) -> ClusterJson {
+    let best = passage.evidence.first();
+    let members = best.and_then(|evidence| response.clusters.get(&evidence.cluster.0));
+    let members = members.map(Vec::as_slice).unwrap_or_default();
+    let others = members.iter().map(|member| &member.document);
+    let others: BTreeMap<&str, Option<String>> = others
+        .filter(|entry| entry.id != passage.doc)
+        .map(|entry| (entry.name.as_str(), entry.metadata.url.clone()))
+        .collect();
+    ClusterJson {
+        id: best.map(|e| e.cluster.0.to_string()).unwrap_or_default(),
+        score: best.map_or(0.0, |e| e.cluster_score),
+        seen: best.map_or(0, |e| e.cluster.1),
+        in_index: members.len().max(1),
+        also_in: others
+            .into_iter()
+            .map(|(doc, url)| AlsoInJson { doc: doc.to_owned(), url })
+            .collect(),
+    }
+}
+
+fn passage(
+    response: &SearchResponse,
+    stored: &StoredDocument,
+    passage: &Passage,
+    rank: usize,
+) -> PassageJson {
     let document = &stored.document;
     let (heading_path, headings) = headings(document, passage);
-    let best = passage.evidence.first();
     PassageJson {
         rank,
         doc: stored.entry.name.clone(),
@@ -564,13 +590,7 @@ fn passage(stored: &StoredDocument, passage: &Passage, rank: usize) -> PassageJs
             "max of evidence".into()
         },
         evidence: passage.evidence.iter().map(|e| evidence(stored, e)).collect(),
-        cluster: ClusterJson {
-            id: best.map(|e| e.cluster.0.to_string()).unwrap_or_default(),
-            score: best.map_or(0.0, |e| e.cluster_score),
-            seen: best.map_or(0, |e| e.cluster.1),
-            in_index: 1,
-            also_in: Vec::new(),
-        },
+        cluster: cluster(response, passage),
     }
 }
 
@@ -614,7 +634,7 @@ pub fn trace(response: &SearchResponse) -> TraceJson {
     TraceJson {
         config: response.config.clone(),
         generation: response.generation,
-        cluster_run: None,
+        cluster_run: response.cluster_run.map(|run| run.to_string()),
         depth: response.reading.depth,
         k_prime: response.reading.k_prime,
         fused: response.reading.fused,
@@ -666,7 +686,7 @@ pub fn search(response: &SearchResponse) -> SearchJson {
     let context = &response.context;
     let ranks = ranks(&context.passages);
     let passages = context.passages.iter().zip(ranks).filter_map(|(found, rank)| {
-        response.documents.get(&found.doc).map(|stored| passage(stored, found, rank))
+        response.documents.get(&found.doc).map(|stored| passage(response, stored, found, rank))
     });
     SearchJson {
         query: response.query.clone(),

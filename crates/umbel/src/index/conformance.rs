@@ -31,6 +31,7 @@ pub async fn run<M: AsyncFn(Option<usize>) -> Box<dyn Index>>(make: M) {
     a_record_comes_back_as_it_was(&*make(Some(DIMENSION)).await).await;
     an_upsert_replaces(&*make(Some(DIMENSION)).await).await;
     a_deleted_leaf_is_gone(&*make(Some(DIMENSION)).await).await;
+    clusters_are_assigned_and_nothing_else_changes(&*make(Some(DIMENSION)).await).await;
     what_does_not_fit_is_refused_whole(&*make(Some(DIMENSION)).await, Some(DIMENSION)).await;
     what_does_not_fit_is_refused_whole(&*make(None).await, None).await;
     a_limit_is_a_limit(&*make(Some(DIMENSION)).await).await;
@@ -129,6 +130,41 @@ async fn a_deleted_leaf_is_gone(index: &dyn Index) {
     index.optimize().await.expect("an index that became empty is optimized");
     assert_eq!(n_points(index).await, 0);
     assert_eq!(search(index, lexical(&[1]), 10, &[]).await, []);
+}
+
+async fn clusters_are_assigned_and_nothing_else_changes(index: &dyn Index) {
+    index.upsert((0..8).map(|n| point(n, 1, &[n, 99])).collect()).await.expect("points are stored");
+    for optimized in [false, true] {
+        if optimized {
+            index.optimize().await.expect("the index is optimized");
+        }
+        index.assign(&[]).await.expect("no leaves are no error");
+        index.assign(&[(leaf(77), ClusterId([1; 16]))]).await.expect("an unknown leaf is no error");
+        let [one, other] = [3, 4].map(|n| ClusterId([n + u8::from(optimized); 16]));
+        let clusters =
+            [(leaf(2), other), (leaf(1), one), (leaf(2), one), (leaf(7), other), (leaf(77), one)];
+        index.assign(&clusters).await.expect("clusters are assigned");
+        assert_eq!(n_points(index).await, 8);
+        let mut wanted: Vec<Option<Kept>> =
+            (0..8).map(|n| Some(kept(&point(n, 1, &[n, 99])))).collect();
+        for (n, cluster) in [(1, one), (2, one), (7, other)] {
+            if let Some(kept) = &mut wanted[n] {
+                kept.record.cluster = cluster;
+            }
+        }
+        let leaves: Vec<LeafId> = (0..8).map(leaf).collect();
+        let fetched = index.fetch(&leaves).await.expect("leaves are fetched");
+        assert_eq!(fetched, wanted, "optimized: {optimized}");
+        // Vectors and terms are as before, and a search sees the cluster.
+        for leg in [dense(7), lexical(&[7])] {
+            let hit = search(index, leg, 1, &[]).await.remove(0);
+            assert_eq!((hit.record.leaf, hit.record.cluster), (leaf(7), other));
+        }
+        index.flush().await.expect("the index is flushed");
+    }
+    index.upsert(vec![point(1, 1, &[1])]).await.expect("points are stored");
+    let fetched = index.fetch(&[leaf(1)]).await.expect("leaves are fetched");
+    assert_eq!(fetched, [Some(kept(&point(1, 1, &[1])))], "an upsert brings its own cluster");
 }
 
 async fn what_does_not_fit_is_refused_whole(index: &dyn Index, dimension: Option<usize>) {
@@ -343,7 +379,7 @@ async fn a_random_sequence_ends_as_in_exact(index: &dyn Index, seed: u64) {
     let mut counts_deleted = false;
     for step in 0..=OPERATIONS {
         let place = format!("seed {seed}, step {step}");
-        match random.below(10) {
+        match random.below(11) {
             0..=4 => {
                 let points: Vec<Point> = (0..=random.below(12)).map(|_| random.point()).collect();
                 let leaves: Vec<LeafId> = points.iter().map(|point| point.record.leaf).collect();
@@ -358,7 +394,15 @@ async fn a_random_sequence_ends_as_in_exact(index: &dyn Index, seed: u64) {
                 exact.delete(&leaves).await.expect("exact deletes");
                 index.delete(&leaves).await.unwrap_or_else(|error| panic!("{place}: {error:?}"));
             }
-            7 => index.flush().await.unwrap_or_else(|error| panic!("{place}: {error:?}")),
+            7 => {
+                let clusters: Vec<(LeafId, ClusterId)> = (0..random.below(6))
+                    .map(|_| (random.leaf(), ClusterId([random.below(4) as u8; 16])))
+                    .collect();
+                counts_deleted |= !clusters.is_empty();
+                exact.assign(&clusters).await.expect("exact assigns");
+                index.assign(&clusters).await.unwrap_or_else(|error| panic!("{place}: {error:?}"));
+            }
+            8 => index.flush().await.unwrap_or_else(|error| panic!("{place}: {error:?}")),
             _ => {
                 index.optimize().await.unwrap_or_else(|error| panic!("{place}: {error:?}"));
                 counts_deleted = false;

@@ -19,17 +19,17 @@ use qdrant_edge::{
     AnyVariants, Condition, CreateIndex, Distance, EdgeConfig, EdgeOptimizersConfig, EdgeShard,
     EdgeSparseVectorParams, EdgeVectorParams, FieldCondition, FieldIndexOperations, Filter,
     IntegerIndexParams, KeywordIndexParams, Match, MatchAny, Modifier, NamedQuery, OperationResult,
-    Payload, PayloadFieldSchema, PayloadSchemaParams, PointId, PointInsertOperations,
+    Payload, PayloadFieldSchema, PayloadOps, PayloadSchemaParams, PointId, PointInsertOperations,
     PointOperations, PointStructPersisted, QueryEnum, QueryRequest, Range, ScoringQuery,
-    ScrollRequest, SearchParams, UpdateOperation, UuidIndexParams, VectorInternal, VectorPersisted,
-    VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
+    ScrollRequest, SearchParams, SetPayloadOp, UpdateOperation, UuidIndexParams, VectorInternal,
+    VectorPersisted, VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use umbel_core::id::LeafId;
+use umbel_core::id::{ClusterId, LeafId};
 
 /// Names of the two vectors of a point.
 const DENSE: &str = "dense";
@@ -115,7 +115,7 @@ enum DamageError {
     Payload(LeafId, #[source] PayloadError),
     #[error("{points} points, but only {ids} ids")]
     Twice { points: usize, ids: usize },
-    #[error("the engine ignores a delete: its log is older than its segments")]
+    #[error("the engine ignores a write: its log is older than its segments")]
     Ignored,
     #[error("{flushed} points were flushed, but {points} are there")]
     Lost { flushed: usize, points: usize },
@@ -298,6 +298,52 @@ impl EdgeIndex {
         if self.present(ids)?.is_empty() { Ok(()) } else { Err(self.damage(DamageError::Ignored)) }
     }
 
+    /// Writes the clusters of a batch, those that differ, and looks whether they are written, as [`remove`](EdgeIndex::remove)
+    /// does.
+    fn write_clusters(&self, batch: &[(LeafId, ClusterId)]) -> Result<(), IndexError> {
+        check_space(&self.path)?;
+        let mut changed: BTreeMap<ClusterId, Vec<PointId>> = BTreeMap::new();
+        for (leaf, cluster) in self.other_clusters(batch)? {
+            changed.entry(cluster).or_default().push(point_id(leaf));
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        for (cluster, points) in changed {
+            let mut fields = serde_json::Map::new();
+            fields.insert(payload::CLUSTER.to_owned(), payload::cluster_key(cluster).into());
+            let set = SetPayloadOp {
+                payload: Payload(fields),
+                points: Some(points),
+                filter: None,
+                key: None,
+            };
+            let operation = UpdateOperation::PayloadOperation(PayloadOps::SetPayload(set));
+            attempt("write clusters", || self.shard().update(operation))?;
+        }
+        if !self.other_clusters(batch)?.is_empty() {
+            return Err(self.damage(DamageError::Ignored));
+        }
+        self.tidy("seal a segment")
+    }
+
+    /// Those of a batch that are there with another cluster.
+    fn other_clusters(
+        &self,
+        batch: &[(LeafId, ClusterId)],
+    ) -> Result<Vec<(LeafId, ClusterId)>, IndexError> {
+        let leaves: Vec<LeafId> = batch.iter().map(|&(leaf, _)| leaf).collect();
+        let kept = self.fetch_now(&leaves)?;
+        let differs = |kept: &Option<Kept>, cluster: ClusterId| {
+            kept.as_ref().is_some_and(|kept| kept.record.cluster != cluster)
+        };
+        let pairs = batch.iter().zip(&kept);
+        Ok(pairs
+            .filter(|((_, cluster), kept)| differs(kept, *cluster))
+            .map(|(&pair, _)| pair)
+            .collect())
+    }
+
     /// Lets the engine do what its settings call for; nothing, in little time, if nothing does.
     fn tidy(&self, verb: &'static str) -> Result<(), IndexError> {
         if attempt(verb, || self.shard().optimize())? {
@@ -314,6 +360,23 @@ impl EdgeIndex {
             self.shard().set_optimizers_config(loading(self.dimension))
         })?;
         merged
+    }
+
+    fn fetch_now(&self, leaves: &[LeafId]) -> Result<Vec<Option<Kept>>, IndexError> {
+        let ids: Vec<PointId> = leaves.iter().copied().map(point_id).collect();
+        let records = attempt("fetch leaves", || {
+            self.shard().retrieve(
+                &ids,
+                Some(WithPayloadInterface::Bool(true)),
+                Some(WithVector::Bool(false)),
+            )
+        })?;
+        let found: Result<HashMap<LeafId, Kept>, IndexError> = records
+            .into_iter()
+            .map(|record| self.kept(record.id, record.payload).map(|kept| (kept.record.leaf, kept)))
+            .collect();
+        let found = found?;
+        Ok(leaves.iter().map(|leaf| found.get(leaf).cloned()).collect())
     }
 
     fn flush_now(&self, writer: &mut Writer) -> Result<(), IndexError> {
@@ -416,6 +479,14 @@ impl Index for EdgeIndex {
         self.remove(&leaves.iter().copied().map(point_id).collect::<Vec<_>>())
     }
 
+    /// The engine copies a point of a sealed segment to a growing one, vectors and all.
+    async fn assign(&self, clusters: &[(LeafId, ClusterId)]) -> Result<(), IndexError> {
+        let _writer = self.start_writing()?;
+        let wanted: BTreeMap<LeafId, ClusterId> = clusters.iter().copied().collect();
+        let wanted: Vec<(LeafId, ClusterId)> = wanted.into_iter().collect();
+        wanted.chunks(BATCH_POINTS).try_for_each(|batch| self.write_clusters(batch))
+    }
+
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Scored>, IndexError> {
         check_leg(self.dimension, &request.leg)?;
         // The engine makes room for as many hits as are asked for.
@@ -436,20 +507,7 @@ impl Index for EdgeIndex {
     }
 
     async fn fetch(&self, leaves: &[LeafId]) -> Result<Vec<Option<Kept>>, IndexError> {
-        let ids: Vec<PointId> = leaves.iter().copied().map(point_id).collect();
-        let records = attempt("fetch leaves", || {
-            self.shard().retrieve(
-                &ids,
-                Some(WithPayloadInterface::Bool(true)),
-                Some(WithVector::Bool(false)),
-            )
-        })?;
-        let found: Result<HashMap<LeafId, Kept>, IndexError> = records
-            .into_iter()
-            .map(|record| self.kept(record.id, record.payload).map(|kept| (kept.record.leaf, kept)))
-            .collect();
-        let found = found?;
-        Ok(leaves.iter().map(|leaf| found.get(leaf).cloned()).collect())
+        self.fetch_now(leaves)
     }
 
     async fn flush(&self) -> Result<(), IndexError> {

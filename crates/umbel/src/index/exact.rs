@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use umbel_core::hit::LeafRecord;
-use umbel_core::id::LeafId;
+use umbel_core::id::{ClusterId, LeafId};
 
 /// An index that forgets everything when it is dropped. A search costs O(leaves × dimension).
 #[derive(Debug, Default)]
@@ -51,6 +51,16 @@ impl Index for ExactIndex {
         let mut points = self.write();
         for leaf in leaves {
             points.remove(leaf);
+        }
+        Ok(())
+    }
+
+    async fn assign(&self, clusters: &[(LeafId, ClusterId)]) -> Result<(), IndexError> {
+        let mut points = self.write();
+        for (leaf, cluster) in clusters {
+            if let Some(point) = points.get_mut(leaf) {
+                point.record.cluster = *cluster;
+            }
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use umbel_core::span::Span;
 /// The field that names the document: the one that filters and deletes look at.
 pub(super) const DOC: &str = "doc";
 
-/// The field that names the cluster of duplicates, for filters.
+/// The field that names the cluster of duplicates, for filters; the one that is written anew by itself.
 pub(super) const CLUSTER: &str = "cluster";
 
 /// The field that holds a document's date.
@@ -47,8 +47,9 @@ struct Payload {
     ancestors: Vec<u32>,
     /// How many children each of `ancestors` has.
     children: Vec<u32>,
-    /// As [`cluster_key`] writes it.
-    cluster: String,
+    /// Written as Qdrant writes ids: a UUID. A point without one is its own cluster.
+    #[serde(default)]
+    cluster: Option<String>,
     // Points of a store of format 1 have none of these.
     #[serde(default)]
     source: String,
@@ -102,7 +103,7 @@ pub(super) fn encode(record: &LeafRecord, facets: Facets) -> Map<String, Value> 
         node: record.node,
         ancestors: record.ancestors.iter().map(|ancestor| ancestor.node).collect(),
         children: record.ancestors.iter().map(|ancestor| ancestor.children).collect(),
-        cluster: cluster_key(record.cluster),
+        cluster: Some(cluster_key(record.cluster)),
     };
     match serde_json::to_value(payload) {
         Ok(Value::Object(fields)) => fields,
@@ -125,8 +126,12 @@ pub(super) fn decode(leaf: LeafId, fields: Map<String, Value>) -> Result<Kept, P
             children: children.len(),
         });
     }
-    let cluster: ClusterId =
-        cluster.replace('-', "").parse().map_err(|_| PayloadError::Cluster(cluster))?;
+    let cluster = match cluster {
+        Some(cluster) => {
+            cluster.replace('-', "").parse().map_err(|_| PayloadError::Cluster(cluster))?
+        }
+        None => leaf.into(),
+    };
     let record = LeafRecord {
         leaf,
         doc: DocId(doc.cast_unsigned()),
@@ -198,6 +203,16 @@ mod tests {
             "source": "docs", "connector": "wiki", "language": "en", "labels": ["hr", "staff"], "updated_at": -1,
         });
         assert_eq!(Value::Object(encode(&record(), facets())), wanted);
+    }
+
+    #[test]
+    fn a_point_without_a_cluster_is_its_own() {
+        let mut fields = encode(&record(), facets());
+        fields.remove(CLUSTER);
+        let found = decode(LeafId([7; 16]), fields).unwrap().record;
+        assert_eq!(found, LeafRecord { cluster: LeafId([7; 16]).into(), ..record() });
+        // 16 bytes of 4.2 million leaves are 67.2 MB.
+        assert_eq!(size_of::<ClusterId>() * 4_200_000, 67_200_000);
     }
 
     #[test]

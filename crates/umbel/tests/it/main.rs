@@ -7,11 +7,13 @@ mod cases;
 mod change;
 #[cfg(all(feature = "html", feature = "pdf"))]
 mod converted;
+mod dedup;
 mod duplicates;
 #[cfg(all(feature = "html", feature = "pdf", feature = "office"))]
 mod fuzz;
 mod golden;
 mod library;
+mod marked;
 mod packing;
 mod schema;
 mod support;

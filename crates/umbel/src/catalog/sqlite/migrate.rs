@@ -10,7 +10,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 type Migration = (i64, fn(&Transaction<'_>) -> rusqlite::Result<()>);
 
 /// Every migration, oldest first.
-pub(super) const MIGRATIONS: &[Migration] = &[(1, from_1)];
+pub(super) const MIGRATIONS: &[Migration] = &[(1, from_1), (2, from_2)];
 
 /// Brings a catalog to the format that this version writes. One that has it stays as it is.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
@@ -52,4 +52,9 @@ fn from_1(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Format 3 has clusters of duplicates. The index of a store of format 2 holds each leaf as its own, and so does its catalog now.
+fn from_2(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch(include_str!("from_2.sql"))
 }

@@ -1,11 +1,14 @@
--- One row: the counts that `describe` answers with, kept by the triggers below.
+-- One row: the counts that `describe` answers with, kept by the triggers below, and the rule that pairs were found under. The
+-- columns from `pending_clusters` on are as a migration can add them.
 CREATE TABLE state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     generation INTEGER NOT NULL DEFAULT 0,
     documents INTEGER NOT NULL DEFAULT 0,
     leaves INTEGER NOT NULL DEFAULT 0,
     not_indexed INTEGER NOT NULL DEFAULT 0,
-    pending_deletes INTEGER NOT NULL DEFAULT 0
+    pending_deletes INTEGER NOT NULL DEFAULT 0,
+    pending_clusters INTEGER NOT NULL DEFAULT 0,
+    compared_by TEXT NOT NULL DEFAULT ''
 ) STRICT;
 INSERT INTO state (id) VALUES (1);
 
@@ -62,6 +65,53 @@ CREATE TABLE embeddings (
     PRIMARY KEY (model, text_hash)
 ) STRICT;
 
+-- Runs that looked for duplicates. The newest one that was not reverted is in effect. `method` is JSON, `at` in seconds since
+-- 1970 in UTC.
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    method TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    leaves INTEGER NOT NULL,
+    clusters INTEGER NOT NULL,
+    members INTEGER NOT NULL,
+    reverted INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE VIEW in_effect AS SELECT max(id) AS run FROM runs WHERE reverted = 0;
+
+-- The leaves that are in a cluster of a run; no cluster has one alone.
+CREATE TABLE members (
+    run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    leaf BLOB NOT NULL,
+    cluster BLOB NOT NULL,
+    document INTEGER NOT NULL REFERENCES documents (id),
+    PRIMARY KEY (run, leaf)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX members_cluster ON members (run, cluster);
+CREATE INDEX members_document ON members (document);
+
+-- Leaves for which the index may still hold another cluster.
+CREATE TABLE pending_clusters (leaf BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- What is kept of leaves to find their duplicates; `words` tells wordings apart.
+CREATE TABLE sketches (
+    leaf BLOB PRIMARY KEY,
+    document INTEGER NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
+    words BLOB NOT NULL,
+    sketch BLOB NOT NULL,
+    compared INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX sketches_document ON sketches (document);
+CREATE INDEX sketches_words ON sketches (words);
+
+-- Wordings that were found to be similar under the rule that `state` names.
+CREATE TABLE pairs (
+    a BLOB NOT NULL,
+    b BLOB NOT NULL,
+    similarity REAL NOT NULL,
+    PRIMARY KEY (a, b)
+) STRICT, WITHOUT ROWID;
+
 -- Which documents go by their long name: those whose path another source holds too, and those whose path is the long
 -- name of a document that goes by it.
 CREATE VIEW named AS
@@ -107,4 +157,10 @@ CREATE TRIGGER pending_deletes_insert AFTER INSERT ON pending_deletes BEGIN
 END;
 CREATE TRIGGER pending_deletes_delete AFTER DELETE ON pending_deletes BEGIN
     UPDATE state SET pending_deletes = pending_deletes - 1;
+END;
+CREATE TRIGGER pending_clusters_insert AFTER INSERT ON pending_clusters BEGIN
+    UPDATE state SET pending_clusters = pending_clusters + 1;
+END;
+CREATE TRIGGER pending_clusters_delete AFTER DELETE ON pending_clusters BEGIN
+    UPDATE state SET pending_clusters = pending_clusters - 1;
 END;

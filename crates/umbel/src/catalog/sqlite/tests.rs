@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use umbel_core::document::Document;
 
 /// The result of a future that never waits.
@@ -165,7 +165,8 @@ fn check_format_1(catalog: &SqliteCatalog) {
     assert_eq!(stored.entry, listed[0]);
     assert_eq!(stored.document, Document { anchors: Vec::new(), ..document });
     assert_eq!(stored.leaf_ids, [LeafId([1; 16]), LeafId([2; 16])]);
-    let pending = Pending { documents: vec![DocId(7)], deletes: vec![LeafId([3; 16])] };
+    let pending =
+        Pending { documents: vec![DocId(7)], deletes: vec![LeafId([3; 16])], ..Pending::default() };
     assert_eq!(now(catalog.pending(9)).unwrap(), pending);
     assert_eq!(now(catalog.cached("m", &[[4; 32]])).unwrap(), [Some(vec![1.0, -2.0])]);
 }
@@ -291,11 +292,57 @@ fn every_format_that_opens_has_a_way_to_the_newest() {
     assert_eq!(from, (OLDEST_READABLE..FORMAT_VERSION).collect::<Vec<_>>());
 }
 
+/// All that `format_2.sql` and `format_3.sql` hold of documents is here.
+fn check_formats_2_and_3(catalog: &SqliteCatalog) {
+    let info = now(catalog.describe()).unwrap();
+    assert_eq!((info.generation, info.documents, info.leaves), (3, 2, 2));
+    assert_eq!(info.settings["model"], "m");
+    let rules = "connector = \"wiki\"\n".to_owned();
+    assert_eq!(
+        now(catalog.sources()).unwrap(),
+        [Source { name: "docs".to_owned(), root: "/data".into(), rules }]
+    );
+    let document = conformance::sample("\u{feff}# Ä\n\none two\r\n");
+    let metadata = Metadata {
+        connector: Some("wiki".to_owned()),
+        url: Some("https://example.org/a".to_owned()),
+        updated: Some(Updated { at: 1_714_521_600, from: DateSource::FrontMatter }),
+        labels: ["a b", "ä"].map(ToOwned::to_owned).into(),
+        language: Some("en".to_owned()),
+    };
+    let stored = now(catalog.load(&[DocId(7)])).unwrap().pop().flatten().unwrap();
+    assert_eq!((&stored.entry.title, &stored.entry.metadata), (&document.title, &metadata));
+    assert_eq!((stored.entry.fingerprint, stored.entry.indexed), ([5; 32], true));
+    assert_eq!(stored.document, document);
+    assert_eq!(stored.leaf_ids, [LeafId([1; 16]), LeafId([2; 16])]);
+    let stored = now(catalog.load(&[DocId(9)])).unwrap().pop().flatten().unwrap();
+    assert_eq!(stored.document, conformance::sample(""));
+    assert_eq!((stored.entry.path.as_str(), stored.entry.title.as_str()), ("b.md", ""));
+    assert_eq!((stored.entry.metadata, stored.entry.indexed), (Metadata::default(), false));
+    let pending = now(catalog.pending(9)).unwrap();
+    assert_eq!((pending.documents, pending.deletes), (vec![DocId(9)], vec![LeafId([3; 16])]));
+    assert_eq!(now(catalog.cached("m", &[[4; 32]])).unwrap(), [Some(vec![1.0, -2.0])]);
+}
+
 #[test]
-fn a_catalog_of_format_2_opens() {
+fn a_catalog_of_format_2_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.db");
     Connection::open(&path).unwrap().execute_batch(include_str!("format_2.sql")).unwrap();
+    let error = SqliteCatalog::open_read_only(&path).unwrap_err();
+    assert!(matches!(error, CatalogError::Outdated { found: 2, .. }), "{error:?}");
+    let catalog = SqliteCatalog::open(&path).unwrap();
+    check_formats_2_and_3(&catalog);
+    let info = now(catalog.describe()).unwrap();
+    assert_eq!((info.pending, info.cluster_run), (2, None), "each leaf is its own cluster");
+    assert_eq!(now(catalog.sketches("near")).unwrap(), []);
+}
+
+#[test]
+fn a_catalog_of_format_3_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.db");
+    Connection::open(&path).unwrap().execute_batch(include_str!("format_3.sql")).unwrap();
     assert_eq!(
         schema(&Connection::open(&path).unwrap()),
         schema(&lock(&SqliteCatalog::in_memory().unwrap().writer)),
@@ -303,34 +350,35 @@ fn a_catalog_of_format_2_opens() {
     );
     for catalog in [SqliteCatalog::open_read_only(&path), SqliteCatalog::open(&path)] {
         let catalog = catalog.unwrap();
+        check_formats_2_and_3(&catalog);
         let info = now(catalog.describe()).unwrap();
-        assert_eq!((info.generation, info.documents, info.leaves, info.pending), (3, 2, 2, 2));
-        assert_eq!(info.settings["model"], "m");
-        let rules = "connector = \"wiki\"\n".to_owned();
-        assert_eq!(
-            now(catalog.sources()).unwrap(),
-            [Source { name: "docs".to_owned(), root: "/data".into(), rules }]
-        );
-        let document = conformance::sample("\u{feff}# Ä\n\none two\r\n");
-        let metadata = Metadata {
-            connector: Some("wiki".to_owned()),
-            url: Some("https://example.org/a".to_owned()),
-            updated: Some(Updated { at: 1_714_521_600, from: DateSource::FrontMatter }),
-            labels: ["a b", "ä"].map(ToOwned::to_owned).into(),
-            language: Some("en".to_owned()),
+        assert_eq!((info.pending, info.cluster_run), (3, Some(RunId(4))));
+        let [one, two] = [1, 2].map(|n| LeafId([n; 16]));
+        let cluster = ClusterId([8; 16]);
+        let pending = now(catalog.pending(9)).unwrap();
+        assert_eq!(pending.clusters, [(two, cluster)]);
+        let members = [(cluster, one, DocId(7)), (cluster, two, DocId(7))];
+        assert_eq!(now(catalog.clusters()).unwrap(), members);
+        let run = |id, reverted| ClusterRun {
+            id: RunId(id),
+            method: r#"{"method":"near","jaccard":0.8}"#.to_owned(),
+            at: 1_714_521_600,
+            leaves: 2,
+            clusters: 1,
+            members: 2,
+            reverted,
         };
-        let stored = now(catalog.load(&[DocId(7)])).unwrap().pop().flatten().unwrap();
-        assert_eq!((&stored.entry.title, &stored.entry.metadata), (&document.title, &metadata));
-        assert_eq!((stored.entry.fingerprint, stored.entry.indexed), ([5; 32], true));
-        assert_eq!(stored.document, document);
-        assert_eq!(stored.leaf_ids, [LeafId([1; 16]), LeafId([2; 16])]);
-        let stored = now(catalog.load(&[DocId(9)])).unwrap().pop().flatten().unwrap();
-        assert_eq!(stored.document, conformance::sample(""));
-        assert_eq!((stored.entry.path.as_str(), stored.entry.title.as_str()), ("b.md", ""));
-        assert_eq!((stored.entry.metadata, stored.entry.indexed), (Metadata::default(), false));
-        let pending = Pending { documents: vec![DocId(9)], deletes: vec![LeafId([3; 16])] };
-        assert_eq!(now(catalog.pending(9)).unwrap(), pending);
-        assert_eq!(now(catalog.cached("m", &[[4; 32]])).unwrap(), [Some(vec![1.0, -2.0])]);
+        assert_eq!(now(catalog.runs()).unwrap(), [run(5, true), run(4, false)]);
+        let sketch = StoredSketch {
+            leaf: one,
+            doc: DocId(7),
+            words: [6; 16],
+            sketch: vec![1, 2, 3],
+            compared: true,
+        };
+        assert_eq!(now(catalog.sketches("near")).unwrap(), [sketch]);
+        let pair = StoredPair { a: [6; 16], b: [7; 16], similarity: 0.5 };
+        assert_eq!(now(catalog.pairs("near")).unwrap(), [pair]);
     }
 }
 

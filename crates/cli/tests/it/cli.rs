@@ -156,10 +156,14 @@ impl Running {
         (code, self.lines.iter().collect())
     }
 
-    /// The next line of JSON, awaited for a minute at the most.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        let line = self.lines.recv_timeout(Duration::from_mins(1)).expect("a line of output");
-        serde_json::from_str(&line).unwrap()
+    /// The next line, awaited for a minute at the most.
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(Duration::from_mins(1)).expect("a line of output")
+    }
+
+    /// The next line of JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
     }
 
     /// Sends what Ctrl-C sends.

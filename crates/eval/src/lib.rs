@@ -9,3 +9,8 @@ pub mod ranking;
 pub mod parent;
 pub mod interval;
 pub mod strata;
+pub mod run;
+pub mod replay;
+pub mod measure;
+pub mod compare;
+pub mod sweep;

@@ -1,0 +1,140 @@
+//! A query's candidates, the documents and settings → what would be delivered, and why: the pure core, without index and model.
+//!
+//! Invariant: with the settings that a run was made with, the delivery is the one that the run holds.
+
+use crate::run::{Candidate, Delivery, Fire, Near, Spot};
+use std::collections::BTreeMap;
+use umbel_core::collapse::{Collapsed, collapse};
+use umbel_core::document::Library;
+use umbel_core::hit::{Fusion, Leg, RankedList, fuse};
+use umbel_core::id::{DocId, LeafId};
+use umbel_core::merge::{self, Share};
+use umbel_core::pack::Context;
+use umbel_core::span::Span;
+use umbel_core::trace::{AssembleConfig, Trace, deliver};
+
+/// How candidates become one ranked list.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranker {
+    /// How the legs become one list.
+    pub fusion: Fusion,
+    /// What the lexical leg counts, 0 to 1; the dense leg counts the rest.
+    pub lexical_weight: f32,
+    /// Leaves that each leg is read to.
+    pub fusion_depth: usize,
+    /// Leaves that are kept of the fused list.
+    pub k_prime: usize,
+    /// Distinct clusters that are kept of those.
+    pub depth: usize,
+}
+
+/// A ranked list, and where its leaves stand among the candidates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranked {
+    /// The list, one voice a cluster.
+    pub list: Collapsed,
+    /// The candidates that speak, in rank order.
+    pub order: Vec<u32>,
+}
+
+impl Ranked {
+    /// The list, and the place of each speaker among the candidates; one that is not there is left out of the order.
+    pub fn of(list: Collapsed, candidates: &[Candidate]) -> Ranked {
+        let places: BTreeMap<LeafId, u32> =
+            candidates.iter().map(|candidate| candidate.record.leaf).zip(0..).collect();
+        let speakers = list.voices.iter().map(|voice| voice.hit.record.leaf);
+        let order = speakers.filter_map(|leaf| places.get(&leaf).copied()).collect();
+        Ranked { list, order }
+    }
+}
+
+/// Fuses the candidates, cuts the list and collapses it, as a search does.
+pub fn rank(candidates: &[Candidate], ranker: &Ranker) -> Ranked {
+    let limit = ranker.fusion_depth.max(ranker.k_prime);
+    let leg = |leg: Leg, weight: f32| {
+        let score = |candidate: &Candidate| match leg {
+            Leg::Dense => candidate.dense,
+            Leg::Lexical => candidate.lexical,
+        };
+        let mut found: Vec<(&Candidate, f32)> =
+            candidates.iter().filter_map(|c| score(c).map(|score| (c, score))).collect();
+        // As an index does: higher is better, ties by leaf.
+        found.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.record.leaf.cmp(&b.record.leaf)));
+        let leaves = found.into_iter().take(limit).map(|(c, score)| (c.record.clone(), score));
+        RankedList { leg, weight, leaves: leaves.collect() }
+    };
+    let legs = [(Leg::Dense, 1.0 - ranker.lexical_weight), (Leg::Lexical, ranker.lexical_weight)];
+    let lists: Vec<RankedList> =
+        legs.into_iter().filter(|&(_, weight)| weight > 0.0).map(|(l, w)| leg(l, w)).collect();
+    let mut hits = fuse(&lists, ranker.fusion);
+    hits.truncate(ranker.k_prime);
+    Ranked::of(collapse(hits, ranker.depth), candidates)
+}
+
+/// Merges, expands and packs a ranked list. The documents of the library are named by their places in the entry.
+pub fn assemble(ranked: &Ranked, library: &Library<'_>, config: &AssembleConfig) -> Delivery {
+    let (context, trace) = deliver(&ranked.list, library, config, None);
+    let place = |doc: DocId| Some(doc.0 as u32);
+    delivery(ranked.order.clone(), library, (&context, &trace), place)
+}
+
+/// What a run keeps of a context and its trace. `order` is the ranked list; `place` says which of the entry's documents one of the
+/// library's is, and what it does not know is left out.
+pub fn delivery(
+    order: Vec<u32>,
+    library: &Library<'_>,
+    (context, trace): (&Context, &Trace),
+    place: impl Fn(DocId) -> Option<u32>,
+) -> Delivery {
+    let spot = |doc: DocId, span: Span| place(doc).map(|doc| Spot { doc, span });
+    let passages = context.passages.iter().map(|passage| (passage.doc, passage.span));
+    let near = |share: &Share| {
+        let (matched, of) = (share.matched as u32, share.of as u32);
+        Some(Near { doc: place(share.node.doc)?, node: share.node.node, matched, of })
+    };
+    let fire = |fire: &merge::Fire| {
+        Some(Fire {
+            spot: spot(fire.share.node.doc, fire.share.span?)?,
+            node: fire.share.node.node,
+            matched: fire.share.matched as u32,
+            of: fire.share.of as u32,
+            tokens_before: fire.tokens_before as u32,
+            tokens_after: fire.tokens_after as u32,
+            absorbed: fire.absorbed_by.is_some(),
+        })
+    };
+    Delivery {
+        tokens: context.tokens,
+        neighbours: neighbours(passages.clone(), library),
+        passages: passages.filter_map(|(doc, span)| spot(doc, span)).collect(),
+        ranked: order,
+        fires: trace.merge.fires.iter().filter_map(fire).collect(),
+        near_misses: trace.merge.near_misses.iter().filter_map(near).collect(),
+        blocked: trace.merge.blocked.len() as u32,
+        could_fire: trace.merge.could_fire,
+        examined: trace.examined as u32,
+        shortfall: trace.shortfall as u32,
+    }
+}
+
+/// How many pairs of sentences follow each other in the passages, and how many of these do in their document too.
+fn neighbours(passages: impl Iterator<Item = (DocId, Span)>, library: &Library<'_>) -> (u32, u32) {
+    let sentences = |(doc, span): (DocId, Span)| {
+        let starts = &library.get(&doc)?.offsets.sentences;
+        let first = starts.partition_point(|&start| start as usize <= span.start).max(1) - 1;
+        let behind = starts.partition_point(|&start| (start as usize) < span.end);
+        Some((doc, first, behind.max(first + 1)))
+    };
+    let (mut pairs, mut kept) = (0, 0);
+    let mut before: Option<(DocId, usize)> = None;
+    for (doc, first, behind) in passages.filter_map(sentences) {
+        let inside = behind - first - 1;
+        pairs += inside + usize::from(before.is_some());
+        // Two passages may share the sentence in which one ends and the other begins.
+        let follows =
+            |(other, end): (DocId, usize)| other == doc && (end == first || end == first + 1);
+        kept += inside + usize::from(before.is_some_and(follows));
+        before = Some((doc, behind));
+    }
+    (pairs as u32, kept as u32)
+}

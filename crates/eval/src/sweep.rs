@@ -1,0 +1,219 @@
+//! Stored candidates under many settings → what the rule does on the queries it reaches, and what that costs.
+//!
+//! Invariant: each setting is held against the same setting without merging, query by query, so a row says what the rule does and
+//! nothing else does.
+
+mod tune;
+
+use crate::compare::Verdict;
+use crate::interval::{Interval, Level, Pairs, exact_difference, wilson};
+use crate::measure::{Covered, Wanted, is_success};
+use crate::parent::relevance_ratio;
+use crate::replay::{Ranked, Ranker, assemble, rank};
+use crate::run::{Delivery, Entry};
+use crate::share::Share;
+use serde::Serialize;
+use umbel_core::document::Library;
+use umbel_core::merge::{MergeConfig, Satisfiability};
+use umbel_core::trace::AssembleConfig;
+use umbel_core::tree::Tree;
+
+pub use tune::{Choice, Recommendation, held_out, tune};
+
+/// A setting of a sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// What is varied, and how: `merge.ratio` and `0.5`.
+    pub varied: Vec<(String, String)>,
+    /// How candidates become one list.
+    pub ranker: Ranker,
+    /// How the list becomes a context.
+    pub assemble: AssembleConfig,
+}
+
+/// When a query counts as answered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Success {
+    /// How many references must be covered.
+    pub wanted: Wanted,
+    /// From when on one is.
+    pub covered: Covered,
+}
+
+/// A query under a setting, and under the same setting without merging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scored {
+    /// Whether the rule fired.
+    pub fired: bool,
+    /// Whether it was answered without merging.
+    pub plain: bool,
+    /// Whether it was answered.
+    pub merged: bool,
+    /// Tokens without merging.
+    pub plain_tokens: usize,
+    /// Tokens.
+    pub merged_tokens: usize,
+    /// Parents that were delivered in place of their children.
+    pub parents: u64,
+    /// Those of them of which less than half is relevant.
+    pub mostly_unrelated: u64,
+}
+
+/// Scores a query under each setting, in their order. The documents of the library are named by their places in the entry.
+///
+/// A list is fused once for all settings that rank alike, and assembled without merging once for all that differ in the rule.
+pub fn score(
+    entry: &Entry,
+    library: &Library<'_>,
+    settings: &[Setting],
+    success: Success,
+) -> Vec<Scored> {
+    let mut lists: Vec<(Ranker, Ranked)> = Vec::new();
+    let mut plains: Vec<(Ranker, AssembleConfig, (bool, usize))> = Vec::new();
+    let judge = |delivery: &Delivery| {
+        let delivered = entry.delivered(delivery);
+        is_success(&delivered, &entry.relevant, success.wanted, success.covered).unwrap_or(false)
+    };
+    let mut scored = Vec::with_capacity(settings.len());
+    for Setting { ranker, assemble: config, .. } in settings {
+        let at = lists.iter().position(|(known, _)| known == ranker).unwrap_or_else(|| {
+            lists.push((*ranker, rank(&entry.candidates, ranker)));
+            lists.len() - 1
+        });
+        let Some((_, ranked)) = lists.get(at) else { continue };
+        let plain = without_merging(config);
+        let known = plains.iter().find(|(r, c, _)| r == ranker && *c == plain);
+        let (plain_right, plain_tokens) = known.map_or_else(
+            || {
+                let delivery = assemble(ranked, library, &plain);
+                (judge(&delivery), delivery.tokens)
+            },
+            |(_, _, known)| *known,
+        );
+        if known.is_none() {
+            plains.push((*ranker, plain, (plain_right, plain_tokens)));
+        }
+        let delivery = assemble(ranked, library, config);
+        let (parents, mostly_unrelated) = audit(entry, &delivery);
+        scored.push(Scored {
+            fired: delivery.fired(),
+            plain: plain_right,
+            // Where nothing fired the two are one system.
+            merged: if delivery.fired() { judge(&delivery) } else { plain_right },
+            plain_tokens,
+            merged_tokens: delivery.tokens,
+            parents,
+            mostly_unrelated,
+        });
+    }
+    scored
+}
+
+/// The same without merging, in one form whatever the rule.
+fn without_merging(config: &AssembleConfig) -> AssembleConfig {
+    let merge = MergeConfig { enabled: false, ..MergeConfig::default() };
+    AssembleConfig { merge, ..config.clone() }
+}
+
+/// How many parents were delivered in place of their children, and of how many of them less than half is relevant.
+fn audit(entry: &Entry, delivery: &Delivery) -> (u64, u64) {
+    let (mut parents, mut mostly_unrelated) = (0, 0);
+    for place in delivery.topmost_fires().filter_map(|fire| entry.place(fire.spot)) {
+        let of_doc = entry.relevant.iter().filter(|reference| reference.doc == place.doc);
+        let ratio = relevance_ratio(place.span, of_doc.map(crate::judgment::Reference::span));
+        parents += 1;
+        mostly_unrelated += u64::from(ratio.is_some_and(|ratio| ratio < 0.5));
+    }
+    (parents, mostly_unrelated)
+}
+
+/// What a setting came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What is varied, and how.
+    pub setting: Vec<(String, String)>,
+    /// On how many queries the rule fired.
+    pub fire_rate: Share,
+    /// The fired queries answered without merging, and with it.
+    pub fired: Pairs,
+    /// The Wilson interval of those answered with it; `None` where none fired.
+    pub fired_interval: Option<Interval>,
+    /// The interval of the difference on fired queries; `None` where none fired.
+    pub effect: Option<Interval>,
+    /// What the difference on fired queries comes to.
+    pub verdict: Verdict,
+    /// All queries answered with merging.
+    pub pooled: Share,
+    /// Tokens delivered a query, on average.
+    pub tokens: f64,
+    /// Tokens a query more than without merging, on average.
+    pub extra_tokens: f64,
+    /// The same for each fired query: excess / fire rate. `None` where none fired.
+    pub extra_per_fired: Option<f64>,
+    /// Of the parents that were merged, those of which less than half is relevant.
+    pub audit: Share,
+    /// Of all parents in the documents, those for which the rule can be met in a list of this depth.
+    pub satisfiable: Share,
+    /// Those of them that are small enough as well.
+    pub can_fire: Share,
+    /// Those that must take more than half of the list before they fire.
+    pub greedy: Share,
+}
+
+/// For how many nodes of some trees a setting's rule can fire.
+pub fn satisfiability<'t>(
+    trees: impl IntoIterator<Item = &'t Tree>,
+    setting: &Setting,
+) -> Satisfiability {
+    let mut counted = Satisfiability::default();
+    let AssembleConfig { depth, merge, pack, .. } = &setting.assemble;
+    for tree in trees {
+        counted.add(tree, merge, *depth, pack.room());
+    }
+    counted
+}
+
+/// What the queries of a setting came to, taken together.
+pub fn row<'s>(
+    setting: &Setting,
+    scored: impl IntoIterator<Item = &'s Scored>,
+    satisfiability: Satisfiability,
+    confidence: Level,
+    power: Level,
+) -> Row {
+    let scored: Vec<&Scored> = scored.into_iter().collect();
+    let fire_rate = Share::count_of(&scored, |s| s.fired);
+    let fired = Pairs::of(scored.iter().filter(|s| s.fired).map(|s| (s.plain, s.merged)));
+    let mean = |of: fn(&Scored) -> usize| {
+        scored.iter().map(|s| of(s) as f64).sum::<f64>() / scored.len().max(1) as f64
+    };
+    let tokens = mean(|s| s.merged_tokens);
+    let extra_tokens = tokens - mean(|s| s.plain_tokens);
+    let sum = |of: fn(&Scored) -> u64| scored.iter().map(|s| of(s)).sum::<u64>();
+    let share = |count: u64, of: u64| Share::new(count, of).expect("a part is not above the whole");
+    let of_parents = |count: usize| share(count as u64, satisfiability.parents as u64);
+    Row {
+        setting: setting.varied.clone(),
+        fired_interval: wilson(fired.b(), confidence),
+        effect: exact_difference(fired, confidence),
+        verdict: Verdict::of_pairs(fired, confidence, power),
+        pooled: Share::count_of(&scored, |s| s.merged),
+        tokens,
+        extra_tokens,
+        extra_per_fired: excess_per_fired(extra_tokens, fire_rate),
+        audit: share(sum(|s| s.mostly_unrelated), sum(|s| s.parents)),
+        satisfiable: of_parents(satisfiability.satisfiable),
+        can_fire: of_parents(satisfiability.can_fire),
+        greedy: of_parents(satisfiability.greedy),
+        fire_rate,
+        fired,
+    }
+}
+
+/// Tokens that each fired query costs: the excess over the same setting without merging / the fire rate. `None` where none fired.
+pub fn excess_per_fired(excess_tokens: f64, fire_rate: Share) -> Option<f64> {
+    fire_rate.proportion().filter(|rate| *rate > 0.0).map(|rate| excess_tokens / rate)
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! Invariant: a [`Config`] has passed every check; the stages take their own part of it. Order: flag, environment, file, default.
 
 mod models;
+mod stored;
 
 pub use models::{
     EmbedBackend, EmbedSettings, GenerateSettings, RerankBackend, RerankSettings, RerankStage,
@@ -337,19 +338,7 @@ impl Config {
                 set(&mut table, &key, value)?;
             }
         }
-        for pair in sets {
-            let (key, value) =
-                pair.split_once('=').ok_or_else(|| ConfigError::NoPair { got: pair.clone() })?;
-            set(&mut table, key.trim(), value.trim())?;
-        }
-        let settings =
-            serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
-                ConfigError::Value {
-                    key: error.path().to_string(),
-                    message: error.inner().message().to_owned(),
-                }
-            })?;
-        Config::check(settings)
+        stored::changed(table, sets)
     }
 
     /// Checks that settings agree with each other.

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod wire;
 pub mod log;
 mod refine;
+pub mod observe;
 mod search;
 mod ask;
 

@@ -5,6 +5,7 @@
 use super::answer::{SearchRequest, SearchResponse};
 use super::inspect::count_only;
 use super::log::{LogRecord, QueryLog};
+use super::observe::Lists;
 use super::{Engine, EngineError};
 use crate::catalog::StoredDocument;
 use crate::filter::Filter;
@@ -26,15 +27,17 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoModel`] for a store with vectors and no embedder; catalog, index and embedder as they fail.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResponse, EngineError> {
-        self.search_within(request, 0, None).await
+        self.search_within(request, 0, None, None).await
     }
 
-    /// The same, where `reserve_tokens` more of the budget are kept, and something stands around each passage in the prompt.
+    /// The same, where `reserve_tokens` more of the budget are kept, and something stands around each passage in the prompt. A search
+    /// whose lists are observed is not logged.
     pub(super) async fn search_within(
         &self,
         request: &SearchRequest,
         reserve_tokens: usize,
         frame: Option<&Frame<'_>>,
+        observed: Option<&mut Lists>,
     ) -> Result<SearchResponse, EngineError> {
         let mut clock = Clock::start();
         let settings = request.config.settings();
@@ -53,6 +56,7 @@ impl Engine {
             }
         }
         let mut hits = fuse(&lists, request.config.fusion());
+        let candidates = if observed.is_some() { hits.clone() } else { Vec::new() };
         hits.truncate(settings.search.k_prime);
         clock.lap("fuse");
 
@@ -100,7 +104,10 @@ impl Engine {
             timings: clock.laps,
             warnings,
         };
-        self.remember(request, &mut response);
+        match observed {
+            Some(observed) => *observed = Lists { candidates, collapsed: list },
+            None => self.remember(request, &mut response),
+        }
         Ok(response)
     }
 

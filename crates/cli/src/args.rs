@@ -1,5 +1,7 @@
 //! The command line as it is typed.
 
+pub(crate) mod eval;
+
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use umbel::core::expand::Expansion;
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Stats(Stats),
     /// What the searches of this store did: fire rates, near misses, tokens and times by day, or the records themselves.
     Log(Log),
+    /// Judge what is found: run judged queries, measure, compare, sweep, tune.
+    Eval(eval::Eval),
     /// Forget vectors that no document needs, merge the index, and give unused space back to the disk.
     Compact,
     /// Fetch an embedding model.

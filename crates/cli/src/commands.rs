@@ -6,6 +6,7 @@ pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod eval;
 pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod log;

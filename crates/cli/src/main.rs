@@ -50,6 +50,7 @@ fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
             Command::Check(check) => commands::check::run(args, check, output).await,
             Command::Stats(stats) => commands::inspect::stats(args, stats, output).await,
             Command::Log(log) => commands::log::run(args, log, output),
+            Command::Eval(eval) => commands::eval::run(args, eval, output).await,
             Command::Compact => commands::compact::run(args, output).await,
             Command::Model(model) => commands::model::run(args, model, output),
             Command::Config(config) => commands::config::run(args, config, output),

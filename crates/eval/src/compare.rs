@@ -16,7 +16,7 @@ use crate::strata::{Effect, Outcome, Strata};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use difference::{Difference, Figure, Test};
+pub use difference::{Difference, Figure, Test, figure};
 pub use note::Note;
 pub use table::{SystemReport, TableDifference, TableReport, table};
 pub use verdict::Verdict;
@@ -290,13 +290,16 @@ fn stratum(name: &str, cases: &[Case], measure: Measure, options: &Options) -> S
     let values: Vec<(f64, f64)> = cases.iter().filter_map(|case| case.values).collect();
     let identical = cases.iter().filter(|case| case.identical).count();
     let difference = difference::between(&values, measure, options);
+    let side = |of: fn(&(f64, f64)) -> f64| {
+        figure(&values.iter().map(of).collect::<Vec<_>>(), measure, &options.bootstrap)
+    };
     Stratum {
         name: name.to_owned(),
         n: values.len(),
         without_figure: cases.len() - values.len(),
         identical,
-        a: difference::figure(values.iter().map(|(a, _)| *a), measure, options),
-        b: difference::figure(values.iter().map(|(_, b)| *b), measure, options),
+        a: side(|(a, _)| *a),
+        b: side(|(_, b)| *b),
         verdict: verdict::of(
             &values,
             identical == cases.len(),

@@ -5,11 +5,13 @@
 
 mod entry;
 mod file;
+mod outcome;
 
 use serde::{Deserialize, Serialize};
 
 pub use entry::{Candidate, Delivery, Entry, Fire, JudgedLeaf, Near, Spot};
 pub use file::{Begun, ResumeError, RunError, begun, parse};
+pub use outcome::{Given, OutcomeError};
 
 /// The version of the file: it rises when a field changes its meaning.
 pub const RUN_VERSION: u32 = 1;

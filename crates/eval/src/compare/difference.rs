@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::interval::{
-    CONNOR, Interval, NORMAL, Pairs, bootstrap_difference, bootstrap_mean, bootstrap_p,
+    Bootstrap, CONNOR, Interval, NORMAL, Pairs, bootstrap_difference, bootstrap_mean, bootstrap_p,
     exact_difference, mcnemar, minimum_detectable_difference, required_n, required_n_of_mean,
     wilson,
 };
@@ -68,19 +68,14 @@ pub struct Difference {
 }
 
 /// The figure of one run; a count for yes and no.
-pub(super) fn figure(
-    values: impl Iterator<Item = f64> + Clone,
-    measure: Measure,
-    options: &Options,
-) -> Figure {
+pub fn figure(values: &[f64], measure: Measure, bootstrap: &Bootstrap) -> Figure {
     if measure.is_binary() {
-        let share = Share::count_of(values, |value| value > 0.5);
-        return Figure::Count { share, interval: wilson(share, options.bootstrap.level) };
+        let share = Share::count_of(values, |value| *value > 0.5);
+        return Figure::Count { share, interval: wilson(share, bootstrap.level) };
     }
-    let values: Vec<f64> = values.collect();
     let n = values.len();
     let mean = (n > 0).then(|| values.iter().sum::<f64>() / n as f64);
-    Figure::Mean { mean, n, interval: bootstrap_mean(&values, &options.bootstrap) }
+    Figure::Mean { mean, n, interval: bootstrap_mean(values, bootstrap) }
 }
 
 /// The difference of two runs; `None` without queries.

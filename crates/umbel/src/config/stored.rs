@@ -23,12 +23,13 @@ pub(super) fn changed(mut table: toml::Table, sets: &[String]) -> Result<Config,
             pair.split_once('=').ok_or_else(|| ConfigError::NoPair { got: pair.clone() })?;
         set(&mut table, key.trim(), value.trim())?;
     }
-    let settings = serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
-        ConfigError::Value {
-            key: error.path().to_string(),
-            message: error.inner().message().to_owned(),
-        }
-    })?;
+    let settings =
+        serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
+            ConfigError::Value {
+                key: error.path().to_string(),
+                message: error.inner().message().to_owned(),
+            }
+        })?;
     Config::check(settings)
 }
 

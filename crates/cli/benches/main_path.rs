@@ -6,6 +6,7 @@
 
 mod ingest;
 mod quality;
+mod sweep;
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -36,12 +37,13 @@ fn main() {
         return;
     }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 5] = [
+    let benches: [(&str, fn()); 6] = [
         ("assemble", assembly),
         ("embed", embedding),
         ("search", searching),
         ("ingest", ingest::ingestion),
         ("quality", quality::quality),
+        ("sweep", sweep::sweep),
     ];
     for (name, bench) in benches {
         if name.contains(&filter) {

@@ -8,7 +8,7 @@ mod note;
 mod table;
 mod verdict;
 
-use crate::interval::{Bootstrap, Level, Pairs, holm};
+use crate::interval::{Bootstrap, Level, Pairs, holm, mcnemar};
 use crate::measure::{Measure, Unsupported};
 use crate::run::{Entry, Run};
 use crate::share::Share;
@@ -255,7 +255,9 @@ fn one(
     });
     let mut notes = note::of(run_a, run_b, &all, options);
     if let Some(counted) = counted {
-        notes.extend(note::of_counts(&counted, options.bootstrap.level));
+        let level = options.bootstrap.level;
+        let resolved = mcnemar(counted.pooled()) < 1.0 - level.probability();
+        notes.extend(note::of_counts(&counted, level, resolved));
     }
     Comparison {
         a: a.to_owned(),

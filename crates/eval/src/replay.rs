@@ -138,3 +138,88 @@ fn neighbours(passages: impl Iterator<Item = (DocId, Span)>, library: &Library<'
     }
     (pairs as u32, kept as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::testing::{candidate, document, spot};
+    use umbel_core::expand::Expansion;
+    use umbel_core::merge::MergeConfig;
+    use umbel_core::pack::{Order, PackConfig};
+
+    fn ranker(fusion: Fusion, lexical_weight: f32, depth: usize) -> Ranker {
+        Ranker { fusion, lexical_weight, fusion_depth: 10, k_prime: 10, depth }
+    }
+
+    /// The dense leg has the leaves 0, 1, 2; the lexical one 2 and 3.
+    fn candidates() -> Vec<Candidate> {
+        vec![
+            candidate(2, Some(0.5), Some(9.0)),
+            candidate(0, Some(0.9), None),
+            candidate(1, Some(0.7), None),
+            candidate(3, None, Some(8.0)),
+        ]
+    }
+
+    /// The leaves of the list, best first.
+    fn check(ranker: &Ranker, expected: &[u32]) {
+        let candidates = candidates();
+        let ranked = rank(&candidates, ranker);
+        let leaves = ranked.order.iter().map(|&at| candidates[at as usize].record.ordinal);
+        assert_eq!(leaves.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn candidates_are_fused_anew() {
+        check(&ranker(Fusion::Convex, 0.0, 9), &[0, 1, 2]);
+        check(&ranker(Fusion::Convex, 1.0, 9), &[2, 3]);
+        check(&ranker(Fusion::Convex, 0.25, 9), &[0, 1, 2, 3]);
+        check(&ranker(Fusion::Reciprocal { k: 60.0 }, 0.5, 9), &[2, 0, 1, 3]);
+        check(&ranker(Fusion::Convex, 0.25, 2), &[0, 1]);
+    }
+
+    #[test]
+    fn legs_are_read_no_further_than_the_setting_says() {
+        let ranker = Ranker { fusion_depth: 1, k_prime: 1, ..ranker(Fusion::Convex, 0.5, 1) };
+        // Each leg scales to 1 alone; ties go by leaf.
+        check(&ranker, &[0]);
+    }
+
+    /// What is delivered of the list, merging on or off.
+    fn delivered(enabled: bool) -> Delivery {
+        let document = document();
+        let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
+        let config = AssembleConfig {
+            depth: 9,
+            merge: MergeConfig { enabled, ..MergeConfig::default() },
+            expansion: Expansion::None,
+            parent_cap_tokens: 800,
+            pack: PackConfig {
+                budget_tokens: 100,
+                reserve_tokens: 0,
+                limit: None,
+                order: Order::Evidence,
+            },
+        };
+        let candidates = vec![candidate(0, Some(0.9), None), candidate(2, Some(0.5), None)];
+        assemble(&rank(&candidates, &ranker(Fusion::Convex, 0.0, 9)), &library, &config)
+    }
+
+    #[test]
+    fn a_delivery_says_what_fired_and_what_it_cost() {
+        let got = delivered(true);
+        assert_eq!(got.passages, [spot(0, 39)]);
+        let fire = got.fires[0];
+        assert_eq!((fire.node, fire.matched, fire.of, fire.absorbed), (0, 2, 4, false));
+        assert_eq!((fire.tokens_before, fire.tokens_after), (10, 20));
+        // Four sentences in a row.
+        assert_eq!((got.neighbours, got.ranked), ((3, 3), vec![0, 1]));
+    }
+
+    #[test]
+    fn sentences_with_a_gap_between_them_are_no_neighbours() {
+        let got = delivered(false);
+        assert_eq!(got.passages, [spot(0, 9), spot(20, 29)]);
+        assert_eq!((got.neighbours, got.fired(), got.could_fire), ((1, 0), false, false));
+    }
+}

@@ -53,7 +53,7 @@ pub struct Scored {
     pub plain_tokens: usize,
     /// Tokens.
     pub merged_tokens: usize,
-    /// Parents that were delivered in place of their children.
+    /// Parents that took the place of their children in the list.
     pub parents: u64,
     /// Those of them of which less than half is relevant.
     pub mostly_unrelated: u64,
@@ -115,7 +115,7 @@ fn without_merging(config: &AssembleConfig) -> AssembleConfig {
     AssembleConfig { merge, ..config.clone() }
 }
 
-/// How many parents were delivered in place of their children, and of how many of them less than half is relevant.
+/// How many parents took the place of their children, and of how many of them less than half is relevant.
 fn audit(entry: &Entry, delivery: &Delivery) -> (u64, u64) {
     let (mut parents, mut mostly_unrelated) = (0, 0);
     for place in delivery.topmost_fires().filter_map(|fire| entry.place(fire.spot)) {

@@ -35,6 +35,8 @@ pub enum Note {
         n: u64,
         /// How sure the interval is.
         level: Level,
+        /// Whether the paired test tells it from chance all the same.
+        resolved: bool,
     },
     /// The runs differ where the rule did not act, so the difference is not the rule's alone.
     UnfiredDiffer {
@@ -66,11 +68,16 @@ impl fmt::Display for Note {
                 f,
                 "A has {fired} on the fired queries and {overall} on all: that gap is there before either system ran; compare within the fired queries, not with the overall baseline"
             ),
-            Note::UnderNoise { difference, half_width, n, level } => write!(
+            Note::UnderNoise { difference, half_width, n, level, resolved } => write!(
                 f,
-                "the pooled difference of {} points is under the noise floor of ±{} points (Wald, {level}, n = {n}): its sign says nothing",
+                "the pooled difference of {} points is under the noise floor of ±{} points (Wald, {level}, n = {n}): {}",
                 points(*difference),
-                points(*half_width)
+                points(*half_width),
+                if *resolved {
+                    "only the test on pairs tells it from chance"
+                } else {
+                    "its sign says nothing of the rule"
+                }
             ),
             Note::UnfiredDiffer { only_a, only_b, n } => write!(
                 f,
@@ -106,8 +113,8 @@ pub(super) fn of(a: &Run, b: &Run, cases: &[Case], options: &Options) -> Vec<Not
     notes
 }
 
-/// Notes on counts of right answers.
-pub(super) fn of_counts(strata: &Strata, level: Level) -> Vec<Note> {
+/// Notes on counts of right answers, where it is known whether the pairs tell the pooled difference from chance.
+pub(super) fn of_counts(strata: &Strata, level: Level, resolved: bool) -> Vec<Note> {
     let mut notes = Vec::new();
     let pooled = strata.pooled();
     let (fired, overall) = (strata.fired.a(), pooled.a());
@@ -117,7 +124,7 @@ pub(super) fn of_counts(strata: &Strata, level: Level) -> Vec<Note> {
     if let (Some(difference), Some(interval)) = (pooled.difference(), wald(overall, level)) {
         let half_width = interval.half_width();
         if difference != 0.0 && difference.abs() < half_width {
-            notes.push(Note::UnderNoise { difference, half_width, n: pooled.n(), level });
+            notes.push(Note::UnderNoise { difference, half_width, n: pooled.n(), level, resolved });
         }
     }
     if let Err(StrataError::UnfiredDiffer { only_a, only_b, n }) = strata.effect() {

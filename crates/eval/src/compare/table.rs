@@ -108,9 +108,11 @@ fn between(
         verdict,
         overall,
         by_fire_rate: same.then(|| overall_difference(fire_rate, p_b - p_a)),
+        // Which query went where is not known, so nothing is known of pairs.
         notes: note::of_counts(
             &Strata { fired: margins(fired_a, fired_b), unfired: margins(unfired_a, unfired_b) },
             confidence,
+            false,
         ),
     })
 }

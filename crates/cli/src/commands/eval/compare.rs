@@ -1,6 +1,6 @@
 //! `umbel eval compare`: runs, or a printed table → differences, and what they come to.
 
-use super::score::{amount, interval_words, words};
+use super::score::{change, interval_words, words};
 use super::{bootstrap, read, read_run, refused};
 use crate::args::eval::{EvalCompare, SplitBy};
 use crate::output::{Output, usage};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::path::Path;
 use umbel_eval::compare::{
     By, Comparison, Difference, Named, Options, Stratum, TableDifference, TableReport, Test,
-    compare, table,
+    Verdict, compare, table,
 };
 use umbel_eval::interval::{CONNOR, Level};
 use umbel_eval::measure::Measure;
@@ -144,6 +144,10 @@ fn print_stratum(stratum: &Stratum, measure: Measure, output: &Output) {
     if stratum.n == 0 {
         return;
     }
+    if stratum.verdict == Verdict::Identical {
+        output.line(format!("    both {}", words(&stratum.a, measure)));
+        return;
+    }
     output.line(format!("    A {}", words(&stratum.a, measure)));
     output.line(format!("    B {}", words(&stratum.b, measure)));
     let left_out = stratum.without_figure;
@@ -163,7 +167,7 @@ fn print_stratum(stratum: &Stratum, measure: Measure, output: &Output) {
 
 /// What there is to say of a difference.
 fn lines(difference: &Difference, measure: Measure) -> Vec<String> {
-    let mut lines = vec![format!("Δ {}", amount(difference.mean, measure))];
+    let mut lines = vec![format!("Δ {}", change(difference.mean, measure))];
     for interval in difference.bootstrap.iter().chain(&difference.exact) {
         lines.push(format!("  {}", interval_words(interval, measure)));
     }
@@ -177,10 +181,11 @@ fn lines(difference: &Difference, measure: Measure) -> Vec<String> {
         difference.p_corrected.map(|p| format!(", {p:.4} corrected")).unwrap_or_default();
     lines.push(format!("p = {:.4}{corrected}  ({test})", difference.p));
     let detectable = difference.detectable.map_or_else(
-        || "no difference could be shown with so few queries".to_owned(),
-        |detectable| format!("a difference of {} could be shown", amount(detectable, measure)),
+        || "so few queries show no difference at all".to_owned(),
+        |detectable| format!("so many queries show {} or more", change(detectable, measure)),
     );
-    let needed = difference.needed.map(|n| format!("; this one needs n = {n}")).unwrap_or_default();
+    let needed =
+        difference.needed.map(|n| format!("; this difference needs n = {n}")).unwrap_or_default();
     lines.push(format!("{detectable}{needed}"));
     lines.push(format!("  {}", difference.formula));
     lines

@@ -116,8 +116,13 @@ pub(super) fn words(figure: &Figure, measure: Measure) -> String {
     }
 }
 
-/// A value, or a difference of two, in the unit of its measure: per cent for shares.
-pub(super) fn amount(value: f64, measure: Measure) -> String {
+/// The difference of two values in the unit of their measure: points for shares.
+pub(super) fn change(value: f64, measure: Measure) -> String {
+    if is_share(measure) { format!("{} points", points(value)) } else { format!("{value:.1}") }
+}
+
+/// A value in the unit of its measure: per cent for shares.
+fn amount(value: f64, measure: Measure) -> String {
     if is_share(measure) { format!("{} %", points(value)) } else { format!("{value:.1}") }
 }
 

@@ -10,6 +10,7 @@ mod change;
 mod corpora;
 mod crash;
 mod demo;
+mod eval;
 mod formats;
 mod inspect;
 mod log;

@@ -14,3 +14,6 @@ pub mod replay;
 pub mod measure;
 pub mod compare;
 pub mod sweep;
+pub mod locate;
+pub mod relevance;
+pub mod misses;

@@ -38,6 +38,7 @@ def mcnemar_exact(both, only_a, only_b, neither):
 
 
 def exact_difference(both, only_a, only_b, neither, level):
+    only_a, only_b = int(only_a), int(only_b)
     discordant, n = only_a + only_b, both + only_a + only_b + neither
     if discordant == 0:
         return 0.0, 0.0

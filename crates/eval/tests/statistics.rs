@@ -15,71 +15,77 @@ use umbel_eval::interval::{
 };
 use umbel_eval::share::Share;
 
-/// Calls with their results.
-struct Calls(Vec<Value>);
-
-impl Calls {
-    fn add(&mut self, function: &str, arguments: Value, result: Vec<f64>) {
-        self.0.push(json!({ "function": function, "arguments": arguments, "result": result }));
-    }
+/// A call with its result, as the script reads it.
+fn call(function: &str, arguments: &[f64], result: &[f64]) -> Value {
+    json!({ "function": function, "arguments": arguments, "result": result })
 }
 
-fn ends(interval: Option<Interval>) -> Vec<f64> {
+fn ends(interval: Option<Interval>) -> [f64; 2] {
     let interval = interval.unwrap();
-    vec![interval.low, interval.high]
+    [interval.low, interval.high]
 }
 
-fn share(count: u64, of: u64) -> Share {
-    Share::new(count, of).unwrap()
+fn share(count: u32, of: u32) -> Share {
+    Share::new(count.into(), of.into()).unwrap()
 }
 
 fn calls() -> Vec<Value> {
-    let mut calls = Calls(Vec::new());
-    let (power, usual) = (Level::POWER, Level::CONFIDENCE);
-    for level in [usual, Level::new(0.9).unwrap(), Level::new(0.99).unwrap()] {
-        let p = level.probability();
-        for (count, of) in
-            [(0, 16), (9, 16), (11, 16), (16, 16), (1, 1), (292, 400), (23, 106), (1, 5000)]
-        {
-            calls.add("wilson", json!([count, of, p]), ends(wilson(share(count, of), level)));
-            calls.add("wald", json!([count, of, p]), ends(wald(share(count, of), level)));
-        }
-        for (a, of_a, b, of_b) in
-            [(9, 16, 11, 16), (56, 70, 48, 80), (1, 30, 29, 31), (294, 400, 296, 400)]
-        {
-            let arguments = json!([a, of_a, b, of_b, p]);
-            let (a, b) = (share(a, of_a), share(b, of_b));
-            calls.add("newcombe", arguments.clone(), ends(newcombe(a, b, level)));
-            calls.add("wald_difference", arguments, ends(wald_difference(a, b, level)));
-        }
-        for only_a in [0, 1, 4, 17] {
-            for only_b in [0, 2, 9, 40] {
-                let pairs = Pairs { both: 30, only_a, only_b, neither: 8 };
-                let counts = [30, only_a, only_b, 8];
-                let [w, x, y, z] = counts;
-                let result = ends(exact_difference(pairs, level));
-                calls.add("exact_difference", json!([w, x, y, z, p]), result);
-                if level == usual {
-                    calls.add("mcnemar", json!(counts), vec![mcnemar(pairs)]);
-                }
-            }
-        }
+    let levels = [Level::CONFIDENCE, Level::new(0.9).unwrap(), Level::new(0.99).unwrap()];
+    let mut calls: Vec<Value> = levels.into_iter().flat_map(intervals).collect();
+    for [only_a, only_b] in discordant() {
+        let p =
+            mcnemar(Pairs { both: 30, only_a: only_a.into(), only_b: only_b.into(), neither: 8 });
+        calls.push(call("mcnemar", &[30.0, only_a.into(), only_b.into(), 8.0], &[p]));
     }
     for p_values in [vec![0.03], vec![0.01, 0.04, 0.03], vec![0.5, 0.2, 0.001, 0.04, 0.04]] {
-        calls.add("holm", json!(p_values), holm(&p_values));
+        calls.push(call("holm", &p_values, &holm(&p_values)));
     }
+    let (usual, power) = (Level::CONFIDENCE, Level::POWER);
     for (difference, other) in [(0.1, 0.2), (0.125, 0.25), (0.005, 0.02), (0.02, 0.3)] {
-        let arguments = json!([difference, other, usual.probability(), power.probability()]);
+        let arguments = [difference, other, usual.probability(), power.probability()];
         let n = required_n(difference, other, usual, power).unwrap();
-        calls.add("required_n", arguments.clone(), vec![n as f64]);
+        calls.push(call("required_n", &arguments, &[n as f64]));
         let n = required_n_of_mean(difference, other, usual, power).unwrap();
-        calls.add("required_n_of_mean", arguments, vec![n as f64]);
+        calls.push(call("required_n_of_mean", &arguments, &[n as f64]));
     }
     let values: Vec<f64> = (0..60).map(|n| f64::from(n * n % 17) / 17.0).collect();
     let arguments: Vec<f64> = std::iter::once(0.95).chain(values.iter().copied()).collect();
     let result = ends(bootstrap_mean(&values, &Bootstrap::default()));
-    calls.add("bootstrap_mean", json!(arguments), result);
-    calls.0
+    calls.push(call("bootstrap_mean", &arguments, &result));
+    calls
+}
+
+/// Intervals of shares and of differences at a level.
+fn intervals(level: Level) -> Vec<Value> {
+    let mut calls = Vec::new();
+    let at = level.probability();
+    for [count, of] in
+        [[0, 16], [9, 16], [11, 16], [16, 16], [1, 1], [292, 400], [23, 106], [1, 5000]]
+    {
+        let arguments = [count.into(), of.into(), at];
+        let share = share(count, of);
+        calls.push(call("wilson", &arguments, &ends(wilson(share, level))));
+        calls.push(call("wald", &arguments, &ends(wald(share, level))));
+    }
+    for [a, of_a, b, of_b] in
+        [[9, 16, 11, 16], [56, 70, 48, 80], [1, 30, 29, 31], [294, 400, 296, 400]]
+    {
+        let arguments = [a.into(), of_a.into(), b.into(), of_b.into(), at];
+        let (a, b) = (share(a, of_a), share(b, of_b));
+        calls.push(call("newcombe", &arguments, &ends(newcombe(a, b, level))));
+        calls.push(call("wald_difference", &arguments, &ends(wald_difference(a, b, level))));
+    }
+    for [only_a, only_b] in discordant() {
+        let pairs = Pairs { both: 30, only_a: only_a.into(), only_b: only_b.into(), neither: 8 };
+        let arguments = [30.0, only_a.into(), only_b.into(), 8.0, at];
+        calls.push(call("exact_difference", &arguments, &ends(exact_difference(pairs, level))));
+    }
+    calls
+}
+
+/// Numbers of queries that only one side got right.
+fn discordant() -> Vec<[u32; 2]> {
+    [0, 1, 4, 17].iter().flat_map(|&a| [0, 2, 9, 40].map(|b| [a, b])).collect()
 }
 
 /// Runs the script on calls; what it prints, or what it complains of.

@@ -29,8 +29,69 @@ pub(crate) enum EvalCommand {
     Sweep(EvalSweep),
     /// Recommend one of the settings of a sweep by what it surely gains for each token, judged on queries that were held out.
     Tune(EvalTune),
+    /// How much of the parents that judged queries expand to is relevant, whether expansion will help, and the worst pages.
+    Relevance(EvalRelevance),
+    /// Where the evidence of a run's badly answered queries lies, and which of them the merge rule let go.
+    Misses(EvalMisses),
+    /// The judgments for which the merge rule is there: several leaves of one parent hold their evidence, and it can fire.
+    Harvest(EvalHarvest),
+    /// On how many queries the rule fired in a run, beside the searches of the log.
+    FireRate(EvalFireRate),
     /// Make judgments of those of other tools.
     Import(EvalImport),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalRelevance {
+    /// The judgments: one JSON object a line.
+    #[arg(value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// What documents are grouped by.
+    #[arg(long, value_name = "WHAT", default_value = "folder")]
+    pub(crate) by: KindBy,
+    /// Leave out judgments that cannot be placed in the documents, and say how many.
+    #[arg(long)]
+    pub(crate) allow_unjudged: bool,
+    /// How many of the worst parents are listed.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) worst: usize,
+}
+
+/// What documents are grouped by.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum KindBy {
+    /// The first folder of their path.
+    Folder,
+    /// Who says it, as their metadata have it.
+    Connector,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalMisses {
+    /// The run.
+    pub(crate) run: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalHarvest {
+    /// The judgments: one JSON object a line.
+    #[arg(value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+    /// Where those that are for the rule are written.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Leave out judgments that cannot be placed in the documents, and say how many.
+    #[arg(long)]
+    pub(crate) allow_unjudged: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalFireRate {
+    /// The run.
+    pub(crate) run: PathBuf,
+    /// Only the last so many days of the log, today among them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub(crate) days: Option<u32>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! `umbel eval`: files and a store in, numbers out.
 
 mod compare;
+mod diagnose;
 mod import;
 mod replay;
 mod run;
@@ -31,6 +32,10 @@ pub(crate) async fn run(args: &Args, eval: &Eval, output: &Output) -> anyhow::Re
         EvalCommand::Compare(compare) => compare::run(compare, output),
         EvalCommand::Sweep(sweep) => sweep::run(args, sweep, output).await,
         EvalCommand::Tune(tune) => sweep::tune(args, tune, output).await,
+        EvalCommand::Relevance(asked) => diagnose::relevance(args, asked, output).await,
+        EvalCommand::Misses(asked) => diagnose::misses(args, asked, output).await,
+        EvalCommand::Harvest(asked) => diagnose::harvest(args, asked, output).await,
+        EvalCommand::FireRate(asked) => diagnose::fire_rate(args, asked, output),
         EvalCommand::Import(import) => import::run(import, output),
     }
 }
@@ -132,6 +137,23 @@ fn unjudged(path: &Path, checked: &Checked<'_>) -> anyhow::Error {
 fn reason(unjudged: &judgment::Unjudged<'_>) -> String {
     let faults: Vec<String> = unjudged.faults.iter().map(ToString::to_string).collect();
     format!("`{}`: {}", unjudged.judgment.id, faults.join(", "))
+}
+
+/// Refuses judgments that cannot all be placed, or says how many are left out.
+fn allowed(
+    path: &Path,
+    checked: &Checked<'_>,
+    allow_unjudged: bool,
+    output: &Output,
+) -> anyhow::Result<()> {
+    if checked.judged.is_empty() || !(checked.unjudged.is_empty() || allow_unjudged) {
+        return Err(unjudged(path, checked));
+    }
+    if !checked.unjudged.is_empty() {
+        let left_out = counted(checked.unjudged.len(), "query is", "queries are");
+        output.warning(format!("{left_out} left out: {}", checked.unjudged_share()));
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]

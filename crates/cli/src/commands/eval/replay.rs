@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use umbel::catalog::StoredDocument;
 use umbel::config::{Config, Settings};
-use umbel::core::document::Library;
+use umbel::core::document::{Document, Library};
 use umbel::core::id::DocId;
 use umbel::engine::inspect::Inspector;
 use umbel_eval::measure::Measure;
@@ -125,6 +125,11 @@ impl Shelf {
     /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &StoredDocument> {
         self.0.values()
+    }
+
+    /// One of them.
+    pub(super) fn document(&self, name: &str) -> Option<&Document> {
+        self.0.get(name).map(|stored| &stored.document)
     }
 
     /// Those of an entry, named by their places in it.

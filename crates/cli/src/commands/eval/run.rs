@@ -1,11 +1,11 @@
 //! `umbel eval run`: judged queries → a file with what was found and delivered.
 
-use super::{documents, hash, place, read_judgments, refused, score, unjudged};
+use super::{allowed, documents, hash, place, read_judgments, refused, score};
 use crate::args::Args;
 use crate::args::eval::EvalRun;
 use crate::commands::{configuration, open_for_search};
 use crate::interrupt;
-use crate::output::{Output, counted, usage};
+use crate::output::{Output, usage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use umbel::catalog::{DocumentEntry, StoredDocument};
@@ -32,14 +32,7 @@ pub(super) async fn run(args: &Args, run: &EvalRun, output: &Output) -> anyhow::
         judgments.iter().flat_map(|j| &j.relevant).map(|r| r.doc.as_str()).collect();
     let judged_documents = documents(&inspector, &names).await?;
     let checked = place(&judgments, &judged_documents);
-    if checked.judged.is_empty() || !(checked.unjudged.is_empty() || run.allow_unjudged) {
-        return Err(unjudged(&run.queries, &checked));
-    }
-    if !checked.unjudged.is_empty() {
-        let left_out = counted(checked.unjudged.len(), "query is", "queries are");
-        output.warning(format!("{left_out} left out: {}", checked.unjudged_share()));
-    }
-
+    allowed(&run.queries, &checked, run.allow_unjudged, output)?;
     let identity = identity(&inspector, &config, &text, &checked).await?;
     let Begun { bytes, entries: done } = beginning(run, &identity)?;
     if done > 0 && done < checked.judged.len() {

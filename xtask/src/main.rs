@@ -76,7 +76,7 @@ fn check() -> Result<(), String> {
             tests.env("UMBEL_STATISTICS_PYTHON", python);
         }
         Err(reason) => {
-            say(&format!("   skipped: no scipy and statsmodels to check against, {reason}"))
+            say(&format!("   skipped: no scipy and statsmodels to check against, {reason}"));
         }
     }
     step("tests", tests)

@@ -338,6 +338,81 @@ fn outcomes_that_were_judged_elsewhere_are_compared_too() {
     assert_eq!(number(&scored, "/metrics/0/figure/count/share/of"), 2);
 }
 
+/// The judged store with two more queries: one whose evidence lies in two sections, and one that nothing is found for.
+fn spread() -> Place {
+    let place = judged();
+    let two = |text: &str| {
+        format!(
+            r#"{{"doc":"birds.md","start":{},"end":{}}}"#,
+            BIRDS.find(text).unwrap(),
+            BIRDS.find(text).unwrap() + text.len()
+        )
+    };
+    let both = format!("{},{}", two("The heron wakes by the lake."), two("The stork eats frogs."));
+    let more = [
+        format!(r#"{{"id":"both","query":"heron","relevant":[{both}]}}"#),
+        format!(r#"{{"id":"none","query":"zebra","relevant":[{}]}}"#, two("The crane dances.")),
+    ];
+    place.write("q.jsonl", bytes(&place, "q.jsonl") + "\n" + &more.join("\n"));
+    place
+}
+
+#[test]
+fn misses_are_counted_by_where_their_evidence_lies() {
+    let place = spread();
+    make_run(&place, "run.jsonl", &["--set", "merge.min_siblings=3"]);
+    let missed = place.run(&["eval", "misses", "run.jsonl", "--json"]).succeeds().json();
+    // `lake` finds two other birds, `both` one of its two, `none` nothing.
+    assert_eq!((number(&missed, "/wrong/count"), number(&missed, "/wrong/of")), (3, 5));
+    assert_eq!(number(&missed, "/by_spread/0/1/count"), 2);
+    assert_eq!(number(&missed, "/by_spread/1/1/count"), 1);
+    assert_eq!(number(&missed, "/missed_merges/count"), 1);
+    // One of four was retrieved, so two would not have done either.
+    assert_eq!(number(&missed, "/fire_at_two/count"), 0);
+    let words = place.run(&["eval", "misses", "run.jsonl"]).succeeds().stdout();
+    assert!(words.contains("answered badly: 3 of 5 = 60.0 %"), "{words}");
+    assert!(
+        words.contains("both: several leaves of one parent, retrieved 1 of 2, missed merge"),
+        "{words}"
+    );
+}
+
+#[test]
+fn relevance_names_the_parents_that_bring_most_about_something_else() {
+    let place = spread();
+    let found = place.run(&["eval", "relevance", "q.jsonl", "--json"]).succeeds().json();
+    assert_eq!((number(&found, "/all/queries"), number(&found, "/all/spanning/count")), (5, 1));
+    assert_eq!(text(&found, "/worst/0/doc"), "birds.md");
+    assert_eq!(list(&found, "/worst/0/queries").len(), 4);
+    let words = place.run(&["eval", "relevance", "q.jsonl", "--worst", "1"]).succeeds().stdout();
+    assert!(words.contains("split these pages first") && words.contains("birds.md:"), "{words}");
+}
+
+#[test]
+fn a_slice_for_the_rule_is_harvested() {
+    let place = spread();
+    let args = ["eval", "harvest", "q.jsonl", "--out", "slice.jsonl"];
+    let words = place.run(&args).succeeds().stdout();
+    assert!(words.contains("1 of 5 = 20.0 % of the judgments are for the rule"), "{words}");
+    assert!(words.contains("label 149 more"), "{words}");
+    place.run(&["eval", "check", "slice.jsonl"]).succeeds();
+    assert!(bytes(&place, "slice.jsonl").starts_with(r#"{"id":"both""#));
+    let set = ["--set", "merge.min_siblings=9"];
+    place.run(&[&args[..], &set[..]].concat()).code(1);
+}
+
+#[test]
+fn the_fire_rate_of_a_run_stands_beside_that_of_the_log() {
+    let place = judged();
+    make_run(&place, "run.jsonl", &[]);
+    place.run(&["eval", "fire-rate", "run.jsonl"]).code(1);
+    place.run(&["search", "pelican heron lake"]).succeeds();
+    let words = place.run(&["eval", "fire-rate", "run.jsonl"]).succeeds().stdout();
+    assert!(words.contains("run: fired on 1 of 3 = 33.3 %"), "{words}");
+    assert!(words.contains("log: fired on 1 of 1 = 100.0 %"), "{words}");
+    assert!(words.contains("not resolved"), "{words}");
+}
+
 #[test]
 fn judgments_of_other_tools_are_read() {
     let place = Place::new();

@@ -45,8 +45,10 @@ pub(super) async fn relevance(
 }
 
 /// Documents by name.
-fn shelved(documents: &BTreeMap<String, StoredDocument>) -> impl Fn(&str) -> Option<&Document> {
-    |doc| documents.get(doc).map(|stored| &stored.document)
+fn shelved<'d>(
+    documents: &'d BTreeMap<String, StoredDocument>,
+) -> impl Fn(&str) -> Option<&'d Document> {
+    move |doc| documents.get(doc).map(|stored| &stored.document)
 }
 
 fn kind(documents: &BTreeMap<String, StoredDocument>, doc: &str, by: KindBy) -> String {

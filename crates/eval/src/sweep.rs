@@ -7,14 +7,18 @@ mod tune;
 
 use crate::compare::Verdict;
 use crate::interval::{Interval, Level, Pairs, exact_difference, wilson};
+use crate::judgment::Reference;
 use crate::measure::{Covered, Wanted, is_success};
+use crate::metric::Place;
 use crate::parent::relevance_ratio;
-use crate::replay::{Ranked, Ranker, assemble, rank};
-use crate::run::{Delivery, Entry};
+use crate::replay::{Ranked, Ranker, rank};
+use crate::run::{Entry, Spot};
 use crate::share::Share;
 use serde::Serialize;
 use umbel_core::document::Library;
-use umbel_core::merge::{MergeConfig, Satisfiability};
+use umbel_core::expand::expand;
+use umbel_core::merge::{Item, MergeConfig, MergeTrace, Satisfiability, merge};
+use umbel_core::pack::pack;
 use umbel_core::trace::AssembleConfig;
 use umbel_core::tree::Tree;
 
@@ -61,52 +65,99 @@ pub struct Scored {
 
 /// Scores a query under each setting, in their order. The documents of the library are named by their places in the entry.
 ///
-/// A list is fused once for all settings that rank alike, and assembled without merging once for all that differ in the rule.
+/// A list is fused once for all settings that rank alike, and packed once for all that merge it into the same items.
 pub fn score(
     entry: &Entry,
     library: &Library<'_>,
     settings: &[Setting],
     success: Success,
 ) -> Vec<Scored> {
-    let mut lists: Vec<(Ranker, Ranked)> = Vec::new();
-    let mut plains: Vec<(Ranker, AssembleConfig, (bool, usize))> = Vec::new();
-    let judge = |delivery: &Delivery| {
-        let delivered = entry.delivered(delivery);
-        is_success(&delivered, &entry.relevant, success.wanted, success.covered).unwrap_or(false)
-    };
-    let mut scored = Vec::with_capacity(settings.len());
-    for Setting { ranker, assemble: config, .. } in settings {
-        let at = lists.iter().position(|(known, _)| known == ranker).unwrap_or_else(|| {
-            lists.push((*ranker, rank(&entry.candidates, ranker)));
-            lists.len() - 1
-        });
-        let Some((_, ranked)) = lists.get(at) else { continue };
-        let plain = without_merging(config);
-        let known = plains.iter().find(|(r, c, _)| r == ranker && *c == plain);
-        let (plain_right, plain_tokens) = known.map_or_else(
-            || {
-                let delivery = assemble(ranked, library, &plain);
-                (judge(&delivery), delivery.tokens)
-            },
-            |(_, _, known)| *known,
-        );
-        if known.is_none() {
-            plains.push((*ranker, plain, (plain_right, plain_tokens)));
-        }
-        let delivery = assemble(ranked, library, config);
-        let (parents, mostly_unrelated) = audit(entry, &delivery);
-        scored.push(Scored {
-            fired: delivery.fired(),
+    let (lists, plains, packed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bench = Bench { entry, library, success, lists, plains, packed };
+    settings.iter().map(|setting| bench.score(setting)).collect()
+}
+
+/// A query, and what has been worked out of it.
+struct Bench<'a> {
+    entry: &'a Entry,
+    library: &'a Library<'a>,
+    success: Success,
+    lists: Vec<(Ranker, Ranked)>,
+    plains: Vec<(Ranker, AssembleConfig, (bool, usize))>,
+    packed: Vec<Packed>,
+}
+
+/// Items that were packed, and how the query was answered by what came of them.
+struct Packed {
+    items: Vec<Item>,
+    /// Settings that do the same with the same items: those without merging.
+    config: AssembleConfig,
+    right: bool,
+    tokens: usize,
+}
+
+impl Bench<'_> {
+    fn score(&mut self, setting: &Setting) -> Scored {
+        let plain = without_merging(&setting.assemble);
+        let (plain_right, plain_tokens) = self.plain(&setting.ranker, &plain);
+        let (items, trace) = self.merge(&setting.ranker, &setting.assemble);
+        let (right, tokens) = self.pack(items, &plain);
+        let (parents, mostly_unrelated) = audit(self.entry, &trace);
+        Scored {
+            fired: !trace.fires.is_empty(),
             plain: plain_right,
-            // Where nothing fired the two are one system.
-            merged: if delivery.fired() { judge(&delivery) } else { plain_right },
+            merged: right,
             plain_tokens,
-            merged_tokens: delivery.tokens,
+            merged_tokens: tokens,
             parents,
             mostly_unrelated,
-        });
+        }
     }
-    scored
+
+    /// Whether the query is answered without merging, and the tokens of that.
+    fn plain(&mut self, ranker: &Ranker, config: &AssembleConfig) -> (bool, usize) {
+        let same = |(known, of, _): &&(Ranker, AssembleConfig, _)| known == ranker && of == config;
+        if let Some((_, _, answered)) = self.plains.iter().find(same) {
+            return *answered;
+        }
+        let (items, _) = self.merge(ranker, config);
+        let answered = self.pack(items, config);
+        self.plains.push((*ranker, config.clone(), answered));
+        answered
+    }
+
+    fn merge(&mut self, ranker: &Ranker, config: &AssembleConfig) -> (Vec<Item>, MergeTrace) {
+        let at = self.lists.iter().position(|(known, _)| known == ranker);
+        let at = at.unwrap_or_else(|| {
+            self.lists.push((*ranker, rank(&self.entry.candidates, ranker)));
+            self.lists.len() - 1
+        });
+        let voices = self.lists.get(at).map(|(_, ranked)| ranked.list.voices.as_slice());
+        let room = config.pack.room();
+        merge(voices.unwrap_or_default(), self.library, &config.merge, config.depth, room)
+    }
+
+    /// Whether the query is answered by what comes of some items, and the tokens of that.
+    fn pack(&mut self, items: Vec<Item>, config: &AssembleConfig) -> (bool, usize) {
+        let same = |packed: &&Packed| packed.config == *config && packed.items == items;
+        if let Some(known) = self.packed.iter().find(same) {
+            return (known.right, known.tokens);
+        }
+        let AssembleConfig { expansion, parent_cap_tokens, pack: limits, .. } = *config;
+        let (expanded, _) = expand(items.clone(), self.library, expansion, parent_cap_tokens);
+        let context = pack(&expanded, self.library, limits, None);
+        let passages = context
+            .passages
+            .iter()
+            .map(|passage| Spot { doc: passage.doc.0 as u32, span: passage.span });
+        let delivered: Vec<Place<'_>> =
+            passages.filter_map(|spot| self.entry.place(spot)).collect();
+        let Success { wanted, covered } = self.success;
+        let right = is_success(&delivered, &self.entry.relevant, wanted, covered).unwrap_or(false);
+        let tokens = context.tokens;
+        self.packed.push(Packed { items, config: config.clone(), right, tokens });
+        (right, tokens)
+    }
 }
 
 /// The same without merging, in one form whatever the rule.
@@ -116,11 +167,14 @@ fn without_merging(config: &AssembleConfig) -> AssembleConfig {
 }
 
 /// How many parents took the place of their children, and of how many of them less than half is relevant.
-fn audit(entry: &Entry, delivery: &Delivery) -> (u64, u64) {
+fn audit(entry: &Entry, trace: &MergeTrace) -> (u64, u64) {
     let (mut parents, mut mostly_unrelated) = (0, 0);
-    for place in delivery.topmost_fires().filter_map(|fire| entry.place(fire.spot)) {
+    for fire in trace.fires.iter().filter(|fire| fire.absorbed_by.is_none()) {
+        let doc = fire.share.node.doc.0 as u32;
+        let spot = fire.share.span.map(|span| Spot { doc, span });
+        let Some(place) = spot.and_then(|spot| entry.place(spot)) else { continue };
         let of_doc = entry.relevant.iter().filter(|reference| reference.doc == place.doc);
-        let ratio = relevance_ratio(place.span, of_doc.map(crate::judgment::Reference::span));
+        let ratio = relevance_ratio(place.span, of_doc.map(Reference::span));
         parents += 1;
         mostly_unrelated += u64::from(ratio.is_some_and(|ratio| ratio < 0.5));
     }

@@ -60,7 +60,7 @@ pub(crate) struct EvalRelevance {
 /// What documents are grouped by.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum KindBy {
-    /// The first folder of their path.
+    /// The folder that they lie in.
     Folder,
     /// Who says it, as their metadata have it.
     Connector,

@@ -80,6 +80,34 @@ fn a_shorter_list_is_ranked_anew() {
     assert_eq!(got[0], got[2]);
 }
 
+#[test]
+fn what_is_worked_out_once_is_what_a_replay_gives() {
+    let document = document();
+    let library: Library<'_> = [(DocId(0), &document)].into_iter().collect();
+    let entry = two_of_four();
+    let mut settings = Vec::new();
+    for budget_tokens in [6, 12, 100] {
+        for depth in [1, 2, 9] {
+            for ratio in [0.2, 0.5, 0.9] {
+                let mut setting = setting(ratio, 2, depth);
+                setting.assemble.pack.budget_tokens = budget_tokens;
+                settings.push(setting);
+            }
+        }
+    }
+    for (setting, got) in settings.iter().zip(score(&entry, &library, &settings, FULL)) {
+        let list = crate::replay::rank(&entry.candidates, &setting.ranker);
+        let merged = crate::replay::assemble(&list, &library, &setting.assemble);
+        let plain = crate::replay::assemble(&list, &library, &without_merging(&setting.assemble));
+        assert_eq!(
+            (got.fired, got.merged_tokens, got.plain_tokens),
+            (merged.fired(), merged.tokens, plain.tokens)
+        );
+        let right = |delivery| crate::measure::Measure::FULL.value(&entry, delivery) == Some(1.0);
+        assert_eq!((got.merged, got.plain), (right(&merged), right(&plain)));
+    }
+}
+
 /// So many queries: fired, right without merging, right with it.
 fn queries(fired: usize, plain: usize, merged: usize, of: usize) -> Vec<Scored> {
     (0..of)

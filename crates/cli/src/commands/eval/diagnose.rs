@@ -53,7 +53,7 @@ fn shelved<'d>(
 
 fn kind(documents: &BTreeMap<String, StoredDocument>, doc: &str, by: KindBy) -> String {
     let found = match by {
-        KindBy::Folder => doc.split_once('/').map(|(folder, _)| folder.to_owned()),
+        KindBy::Folder => doc.rsplit_once('/').map(|(folder, _)| folder.to_owned()),
         KindBy::Connector => {
             documents.get(doc).and_then(|stored| stored.entry.metadata.connector.clone())
         }

@@ -17,8 +17,8 @@ use crate::share::Share;
 use serde::Serialize;
 use umbel_core::document::Library;
 use umbel_core::expand::expand;
-use umbel_core::merge::{Item, MergeConfig, MergeTrace, Satisfiability, merge};
-use umbel_core::pack::pack;
+use umbel_core::merge::{Item, MergeConfig, MergeTrace, Rule, Satisfiability, merge};
+use umbel_core::pack::{Passage, pack};
 use umbel_core::trace::AssembleConfig;
 use umbel_core::tree::Tree;
 
@@ -65,15 +65,23 @@ pub struct Scored {
 
 /// Scores a query under each setting, in their order. The documents of the library are named by their places in the entry.
 ///
-/// A list is fused once for all settings that rank alike, and packed once for all that merge it into the same items.
+/// A list is fused once for all settings that rank alike, merged once for all whose rule does the same with it, and packed once for all
+/// that merge it into the same items.
 pub fn score(
     entry: &Entry,
     library: &Library<'_>,
     settings: &[Setting],
     success: Success,
 ) -> Vec<Scored> {
-    let (lists, plains, packed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut bench = Bench { entry, library, success, lists, plains, packed };
+    let mut bench = Bench {
+        entry,
+        library,
+        success,
+        lists: Vec::new(),
+        merges: Vec::new(),
+        variants: Vec::new(),
+        packed: Vec::new(),
+    };
     settings.iter().map(|setting| bench.score(setting)).collect()
 }
 
@@ -83,80 +91,88 @@ struct Bench<'a> {
     library: &'a Library<'a>,
     success: Success,
     lists: Vec<(Ranker, Ranked)>,
-    plains: Vec<(Ranker, AssembleConfig, (bool, usize))>,
-    packed: Vec<Packed>,
+    merges: Vec<((Ranker, MergeConfig, usize), Merged)>,
+    /// Lists of items that merging gave, each once.
+    variants: Vec<Vec<Item>>,
+    packed: Vec<((usize, AssembleConfig), (bool, usize))>,
 }
 
-/// Items that were packed, and how the query was answered by what came of them.
-struct Packed {
-    items: Vec<Item>,
-    /// Settings that do the same with the same items: those without merging.
-    config: AssembleConfig,
-    right: bool,
-    tokens: usize,
+/// What merging made of a list.
+#[derive(Debug, Clone, Copy)]
+struct Merged {
+    /// The items, by their place among the variants.
+    variant: usize,
+    fired: bool,
+    parents: u64,
+    mostly_unrelated: u64,
 }
 
 impl Bench<'_> {
     fn score(&mut self, setting: &Setting) -> Scored {
         let plain = without_merging(&setting.assemble);
-        let (plain_right, plain_tokens) = self.plain(&setting.ranker, &plain);
-        let (items, trace) = self.merge(&setting.ranker, &setting.assemble);
-        let (right, tokens) = self.pack(items, &plain);
-        let (parents, mostly_unrelated) = audit(self.entry, &trace);
+        let merged = self.merge(&setting.ranker, &setting.assemble);
+        let unmerged = self.merge(&setting.ranker, &plain);
+        let (right, tokens) = self.pack(merged.variant, &plain);
+        let (plain_right, plain_tokens) = self.pack(unmerged.variant, &plain);
         Scored {
-            fired: !trace.fires.is_empty(),
+            fired: merged.fired,
             plain: plain_right,
             merged: right,
             plain_tokens,
             merged_tokens: tokens,
-            parents,
-            mostly_unrelated,
+            parents: merged.parents,
+            mostly_unrelated: merged.mostly_unrelated,
         }
     }
 
-    /// Whether the query is answered without merging, and the tokens of that.
-    fn plain(&mut self, ranker: &Ranker, config: &AssembleConfig) -> (bool, usize) {
-        let same = |(known, of, _): &&(Ranker, AssembleConfig, _)| known == ranker && of == config;
-        if let Some((_, _, answered)) = self.plains.iter().find(same) {
-            return *answered;
+    fn merge(&mut self, ranker: &Ranker, config: &AssembleConfig) -> Merged {
+        let room = config.pack.room();
+        // Under a fixed share the budget only stops nodes that are larger, and none is larger than the cap.
+        let matters = match config.merge.rule {
+            Rule::Ratio { .. } => room.min(config.merge.max_merge_tokens),
+            Rule::Budget { .. } => room,
+        };
+        let key = (*ranker, config.merge.clone(), matters);
+        if let Some((_, known)) = self.merges.iter().find(|(known, _)| *known == key) {
+            return *known;
         }
-        let (items, _) = self.merge(ranker, config);
-        let answered = self.pack(items, config);
-        self.plains.push((*ranker, config.clone(), answered));
-        answered
-    }
-
-    fn merge(&mut self, ranker: &Ranker, config: &AssembleConfig) -> (Vec<Item>, MergeTrace) {
         let at = self.lists.iter().position(|(known, _)| known == ranker);
         let at = at.unwrap_or_else(|| {
             self.lists.push((*ranker, rank(&self.entry.candidates, ranker)));
             self.lists.len() - 1
         });
         let voices = self.lists.get(at).map(|(_, ranked)| ranked.list.voices.as_slice());
-        let room = config.pack.room();
-        merge(voices.unwrap_or_default(), self.library, &config.merge, config.depth, room)
+        let voices = voices.unwrap_or_default();
+        let (items, trace) = merge(voices, self.library, &config.merge, config.depth, room);
+        let (parents, mostly_unrelated) = audit(self.entry, &trace);
+        let known = self.variants.iter().position(|variant| *variant == items);
+        let variant = known.unwrap_or_else(|| {
+            self.variants.push(items);
+            self.variants.len() - 1
+        });
+        let merged = Merged { variant, fired: !trace.fires.is_empty(), parents, mostly_unrelated };
+        self.merges.push((key, merged));
+        merged
     }
 
-    /// Whether the query is answered by what comes of some items, and the tokens of that.
-    fn pack(&mut self, items: Vec<Item>, config: &AssembleConfig) -> (bool, usize) {
-        let same = |packed: &&Packed| packed.config == *config && packed.items == items;
-        if let Some(known) = self.packed.iter().find(same) {
-            return (known.right, known.tokens);
+    /// Whether the query is answered by what comes of some items, and the tokens of that. `config` is one without merging.
+    fn pack(&mut self, variant: usize, config: &AssembleConfig) -> (bool, usize) {
+        let same =
+            |known: &&((usize, AssembleConfig), _)| known.0.0 == variant && known.0.1 == *config;
+        if let Some((_, answered)) = self.packed.iter().find(same) {
+            return *answered;
         }
         let AssembleConfig { expansion, parent_cap_tokens, pack: limits, .. } = *config;
-        let (expanded, _) = expand(items.clone(), self.library, expansion, parent_cap_tokens);
-        let context = pack(&expanded, self.library, limits, None);
-        let passages = context
-            .passages
-            .iter()
-            .map(|passage| Spot { doc: passage.doc.0 as u32, span: passage.span });
+        let items = self.variants.get(variant).cloned().unwrap_or_default();
+        let (items, _) = expand(items, self.library, expansion, parent_cap_tokens);
+        let context = pack(&items, self.library, limits, None);
+        let spot = |passage: &Passage| Spot { doc: passage.doc.0 as u32, span: passage.span };
         let delivered: Vec<Place<'_>> =
-            passages.filter_map(|spot| self.entry.place(spot)).collect();
+            context.passages.iter().filter_map(|p| self.entry.place(spot(p))).collect();
         let Success { wanted, covered } = self.success;
         let right = is_success(&delivered, &self.entry.relevant, wanted, covered).unwrap_or(false);
-        let tokens = context.tokens;
-        self.packed.push(Packed { items, config: config.clone(), right, tokens });
-        (right, tokens)
+        self.packed.push(((variant, config.clone()), (right, context.tokens)));
+        (right, context.tokens)
     }
 }
 

@@ -237,6 +237,9 @@ fn flags(setting: &Setting) -> String {
 
 /// A setting in a table: the values, with the last word of their keys.
 fn short(setting: &[(String, String)]) -> String {
+    if setting.is_empty() {
+        return "as the run".to_owned();
+    }
     let word = |(key, value): &(String, String)| {
         format!("{} {value}", key.rsplit('.').next().unwrap_or(key))
     };

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the standard library is the only dependency, so the first task starts at once.
 
+mod statistics;
 mod tidy;
 
 use std::env;
@@ -62,12 +63,28 @@ fn check() -> Result<(), String> {
     docs.env("RUSTDOCFLAGS", "-D warnings");
     step("docs", docs)?;
     step("doctests", cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
-    if succeeds(cargo(&["nextest", "--version"])) {
-        step("tests", cargo(&["nextest", "run", "--workspace"]))
+    let mut tests = if succeeds(cargo(&["nextest", "--version"])) {
+        cargo(&["nextest", "run", "--workspace"])
     } else {
         say("cargo-nextest is not installed: `cargo test` runs the tests instead");
-        step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]))
+        cargo(&["test", "--workspace", "--lib", "--bins", "--tests"])
+    };
+    say("── statistics");
+    match statistics::python(&target().join("statistics")) {
+        Ok(python) => {
+            say("   checked against scipy and statsmodels, among the tests");
+            tests.env("UMBEL_STATISTICS_PYTHON", python);
+        }
+        Err(reason) => {
+            say(&format!("   skipped: no scipy and statsmodels to check against, {reason}"));
+        }
     }
+    step("tests", tests)
+}
+
+/// The folder that Cargo builds into.
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// The benches, in release: those of leaf building, then those that need index and model, which take much longer to compile.

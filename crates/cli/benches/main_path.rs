@@ -7,6 +7,7 @@
 mod dupes;
 mod ingest;
 mod quality;
+mod sweep;
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -38,13 +39,14 @@ fn main() {
         return;
     }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 6] = [
+    let benches: [(&str, fn()); 7] = [
         ("assemble", assembly),
         ("embed", embedding),
         ("search", searching),
         ("ingest", ingest::ingestion),
         ("dupes", dupes::duplicates),
         ("quality", quality::quality),
+        ("sweep", sweep::sweep),
     ];
     for (name, bench) in benches {
         if name.contains(&filter) {

@@ -7,7 +7,7 @@
 //! defaults go to a file, one line for each budget and question, as the peers' harness reads them.
 
 use super::{block_on, print};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use umbel::config::Config;
 use umbel::core::document::{Document, Library};
@@ -26,33 +26,33 @@ use umbel::index::{Facets, Index as _, Leg, Point, SearchRequest};
 use umbel::model::{FetchOptions, ModelSpec, fetch};
 use umbel::read::{self, Draft};
 use umbel::tokens::OpenAiTokens;
-use umbel_eval::judgment::{Judgment, parse};
+use umbel_eval::judgment::{Judgment, Page, check, parse};
 use umbel_eval::metric::{Place, evidence};
 
 const BUDGETS: [usize; 4] = [500, 1000, 2000, 4000];
 /// Leaves that each leg is read to.
 const DEPTH: usize = 200;
 /// The leaf target that rules are compared at, the default of the configuration.
-const TARGET: usize = 200;
+pub(super) const TARGET: usize = 200;
 
 /// A judged set before it is cut into leaves.
-struct Source {
-    name: String,
-    pages: Vec<(String, String)>,
-    judgments: Vec<Judgment>,
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) pages: Vec<(String, String)>,
+    pub(super) judgments: Vec<Judgment>,
 }
 
 /// A judged set, cut, embedded and searched: both lists of each question.
-struct Set<'a> {
-    source: &'a Source,
-    documents: Vec<Document>,
-    lists: Vec<Found>,
+pub(super) struct Set<'a> {
+    pub(super) source: &'a Source,
+    pub(super) documents: Vec<Document>,
+    pub(super) lists: Vec<Found>,
 }
 
 /// What both legs found for a question.
-struct Found {
-    dense: RankedList,
-    lexical: RankedList,
+pub(super) struct Found {
+    pub(super) dense: RankedList,
+    pub(super) lexical: RankedList,
 }
 
 /// What a way of delivering came to over the questions of a set.
@@ -199,7 +199,7 @@ fn rules() -> Vec<Way> {
     ways
 }
 
-fn configured<S: AsRef<str>>(sets: &[S]) -> Config {
+pub(super) fn configured<S: AsRef<str>>(sets: &[S]) -> Config {
     let sets: Vec<String> = sets.iter().map(|set| set.as_ref().to_owned()).collect();
     Config::load(None, &[], &sets).unwrap()
 }
@@ -321,7 +321,7 @@ fn write_run(path: &Path, sets: &[Set<'_>], config: &Config) {
 }
 
 /// The judged sets that are there.
-fn sources() -> Vec<Source> {
+pub(super) fn sources() -> Vec<Source> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let judged = std::env::var_os("UMBEL_JUDGED")
         .map_or_else(|| here.join("../../../shared/data"), PathBuf::from);
@@ -332,11 +332,7 @@ fn sources() -> Vec<Source> {
     folders.sort();
     for folder in folders.iter().filter(|folder| folder.join("queries.jsonl").exists()) {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let mut found = source(&name, &folder.join("corpus"), "../queries.jsonl");
-        let names: BTreeSet<&str> = found.pages.iter().map(|(name, _)| name.as_str()).collect();
-        found.judgments.retain(|judgment| {
-            judgment.relevant.iter().all(|reference| names.contains(reference.doc.as_str()))
-        });
+        let found = source(&name, &folder.join("corpus"), "../queries.jsonl");
         if !found.judgments.is_empty() {
             sources.push(found);
         }
@@ -361,12 +357,16 @@ fn source(name: &str, folder: &Path, judgments: &str) -> Source {
         }
     }
     pages.sort();
-    let judgments = parse(&fs_err::read_to_string(folder.join(judgments)).unwrap()).unwrap();
+    let texts: BTreeMap<&str, &str> =
+        pages.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let claims = parse(&fs_err::read_to_string(folder.join(judgments)).unwrap()).unwrap();
+    let page = |doc: &str| texts.get(doc).map(|&text| Page { text, tree: None });
+    let judgments = check(&claims, page).judged;
     Source { name: name.to_owned(), pages, judgments }
 }
 
 /// Cuts the pages of a set, embeds the leaves and searches every question exactly.
-fn cut<'a>(source: &'a Source, target: usize, vectors: &mut Vectors) -> Set<'a> {
+pub(super) fn cut<'a>(source: &'a Source, target: usize, vectors: &mut Vectors) -> Set<'a> {
     let config = configured(&[format!("leaf.target={target}")]);
     let counter = OpenAiTokens::cl100k();
     let lexical = LexicalEncoder::new("english", target as u32).unwrap();
@@ -425,14 +425,14 @@ impl EmbedLimit for Limit<'_> {
 type Key = [u8; 16];
 
 /// Vectors by the hash of what was embedded.
-struct Vectors {
+pub(super) struct Vectors {
     embedder: std::sync::Arc<LocalEmbedder>,
     path: Option<PathBuf>,
     known: BTreeMap<Key, Vec<f32>>,
 }
 
 impl Vectors {
-    fn open() -> Vectors {
+    pub(super) fn open() -> Vectors {
         let model =
             fetch(&ModelSpec::default(), &FetchOptions::from_env().unwrap(), &mut |_| {}).unwrap();
         let int8 = std::env::var_os("UMBEL_BENCH_INT8").is_some();

@@ -1,5 +1,7 @@
 //! The command line as it is typed.
 
+pub(crate) mod eval;
+
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use umbel::catalog::RunId;
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Log(Log),
     /// Find copies of the same knowledge, mark them, and look at them. Nothing is deleted.
     Dupes(Dupes),
+    /// Judge what is found: run judged queries, measure, compare, sweep, tune.
+    Eval(eval::Eval),
     /// Forget vectors that no document needs, merge the index, and give unused space back to the disk.
     Compact,
     /// Fetch an embedding model.

@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod dupes;
+pub(crate) mod eval;
 pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod log;

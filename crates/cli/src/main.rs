@@ -51,6 +51,7 @@ fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
             Command::Stats(stats) => commands::inspect::stats(args, stats, output).await,
             Command::Log(log) => commands::log::run(args, log, output),
             Command::Dupes(dupes) => commands::dupes::run(args, dupes, output).await,
+            Command::Eval(eval) => commands::eval::run(args, eval, output).await,
             Command::Compact => commands::compact::run(args, output).await,
             Command::Model(model) => commands::model::run(args, model, output),
             Command::Config(config) => commands::config::run(args, config, output),

@@ -166,6 +166,12 @@ impl Bar {
         interrupt::go_on()
     }
 
+    /// Shows how far a command of many steps is, and says whether to go on.
+    pub(crate) fn step(&self, what: &'static str, done: usize, total: usize) -> ControlFlow<()> {
+        self.set(what, done as u64, Some(total as u64), false);
+        interrupt::go_on()
+    }
+
     /// Shows how far a download is.
     pub(crate) fn download(&self, done_bytes: u64, total_bytes: Option<u64>) {
         self.set("fetching the model", done_bytes, total_bytes, true);

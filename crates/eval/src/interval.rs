@@ -3,6 +3,7 @@
 //! Invariant: `low <= high`, and an interval names its method and level; where there is no sample there is no interval.
 
 mod bootstrap;
+mod family;
 mod paired;
 mod random;
 
@@ -11,8 +12,13 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::fmt;
 
-pub use bootstrap::{Bootstrap, bootstrap_difference, bootstrap_mean};
-pub use paired::{CONNOR, Pairs, mcnemar, minimum_detectable_difference, required_n};
+pub use bootstrap::{Bootstrap, bootstrap_difference, bootstrap_mean, bootstrap_p};
+pub use family::holm;
+pub use paired::{
+    CONNOR, NORMAL, Pairs, exact_difference, mcnemar, minimum_detectable_difference, required_n,
+    required_n_of_mean,
+};
+pub(crate) use random::SplitMix64;
 
 /// A probability strictly between 0 and 1: of an interval to hold the truth, or of a test to see an effect.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
@@ -78,6 +84,8 @@ pub enum Method {
     Newcombe,
     /// Percentiles of resampled means.
     Bootstrap,
+    /// The binomial limits of Clopper and Pearson on the discordant pairs.
+    Exact,
 }
 
 impl fmt::Display for Method {
@@ -87,6 +95,7 @@ impl fmt::Display for Method {
             Method::Wald => "Wald",
             Method::Newcombe => "Newcombe",
             Method::Bootstrap => "bootstrap",
+            Method::Exact => "exact",
         })
     }
 }

@@ -60,6 +60,18 @@ pub fn evidence(delivered: &[Place<'_>], relevant: &[Reference]) -> Option<Evide
     })
 }
 
+/// The share of each reference's bytes that was delivered, 0 to 1, in the order of the references; 0 for one without bytes.
+pub fn coverage(delivered: &[Place<'_>], relevant: &[Reference]) -> Vec<f64> {
+    let got = union_by_document(delivered.iter().map(|place| (place.doc, place.span)));
+    let nothing = SpanSet::new();
+    let share = |reference: &Reference| {
+        let span = reference.span();
+        let hit = common(got.get(reference.doc.as_str()).unwrap_or(&nothing), span);
+        hit as f64 / span.len().max(1) as f64
+    };
+    relevant.iter().map(share).collect()
+}
+
 impl Evidence {
     /// Evidence recall, 0 to 1: relevant bytes delivered / relevant bytes.
     pub fn recall(&self) -> f64 {
@@ -155,6 +167,12 @@ mod tests {
         check("a0-100", "a0-100", (1.0, true, Some(1.0), Some(0.0), 1.0));
         check("a50-150", "a0-100", (0.5, false, Some(0.5), Some(0.0), 1.0 / 3.0));
         check("a0-100", "a20-40 a60-70", (1.0, true, Some(0.3), Some(0.0), 0.3));
+    }
+
+    #[test]
+    fn each_reference_is_covered_for_itself() {
+        let got = coverage(&places("a0-50 b0-10"), &references("a0-100 a40-60 b0-10 c0-5"));
+        assert_eq!(got, [0.5, 0.5, 1.0, 0.0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod collapse;
 mod log;
 mod models;
+mod stored;
 
 pub use collapse::{CollapseSettings, PolicyKind};
 pub use log::{LogSettings, QueryText};
@@ -326,19 +327,7 @@ impl Config {
                 set(&mut table, &key, value)?;
             }
         }
-        for pair in sets {
-            let (key, value) =
-                pair.split_once('=').ok_or_else(|| ConfigError::NoPair { got: pair.clone() })?;
-            set(&mut table, key.trim(), value.trim())?;
-        }
-        let settings =
-            serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
-                ConfigError::Value {
-                    key: error.path().to_string(),
-                    message: error.inner().message().to_owned(),
-                }
-            })?;
-        Config::check(settings)
+        stored::changed(table, sets)
     }
 
     /// Checks that settings agree with each other.

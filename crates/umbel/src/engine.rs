@@ -14,6 +14,7 @@ pub mod log;
 mod clock;
 mod retrieve;
 mod refine;
+pub mod observe;
 mod cursor;
 mod search;
 pub mod policies;

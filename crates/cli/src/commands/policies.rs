@@ -1,20 +1,18 @@
 //! `umbel dupes policies`.
 
+use super::eval::judged;
 use super::{configuration, open_for_search};
 use crate::args::{self, Args};
 use crate::output::{Output, counted, usage};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::Path;
 use umbel::core::collapse::Policy;
+use umbel::engine::Engine;
 use umbel::engine::answer::{SearchRequest, SearchResponse};
-use umbel::engine::inspect::Inspector;
 use umbel::engine::log::{Days, QueryLog, now};
-use umbel::engine::{Engine, EngineError};
 use umbel::store::Layout;
 use umbel_eval::agreement::Agreement;
-use umbel_eval::judgment::{self, Judgment};
+use umbel_eval::judgment::Judgment;
 use umbel_eval::metric::{Evidence, Place, evidence};
 use umbel_eval::share::{Share, points};
 
@@ -46,7 +44,7 @@ pub(crate) async fn run(
     output: &Output,
 ) -> anyhow::Result<u8> {
     let judged = match &asked.judgments {
-        Some(file) => judgments(args, file).await?,
+        Some(file) => judged(args, file, output).await?,
         None => Vec::new(),
     };
     let questions = questions(args, asked, &judged)?;
@@ -104,39 +102,6 @@ fn questions(
         ));
     }
     Ok(questions)
-}
-
-/// The judgments of a file; all of them must lie in the texts of the store.
-async fn judgments(args: &Args, file: &Path) -> anyhow::Result<Vec<Judgment>> {
-    let inspector = Inspector::open(&args.store)?;
-    let unusable = |error: &judgment::JudgmentError| usage(error.to_string(), error.hint());
-    let parsed = judgment::parse(&fs_err::read_to_string(file)?).map_err(|e| unusable(&e))?;
-    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
-    for reference in parsed.iter().flat_map(|judgment| &judgment.relevant) {
-        match inspector.document(&reference.doc).await {
-            Ok(stored) => {
-                texts.insert(&reference.doc, stored.document.text);
-            }
-            Err(EngineError::Unknown { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let checked = judgment::check(&parsed, |doc| texts.get(doc).map(String::as_str));
-    match checked.unjudged.first() {
-        None => Ok(parsed),
-        Some(first) => {
-            let faults: Vec<String> = first.faults.iter().map(ToString::to_string).collect();
-            Err(usage(
-                format!(
-                    "{} of the judgments do not lie in this store's texts; `{}`: {}",
-                    checked.unjudged_share(),
-                    first.judgment.id,
-                    faults.join(", ")
-                ),
-                "index the texts that were judged, or leave these judgments out",
-            ))
-        }
-    }
 }
 
 /// What a policy delivers of the judged evidence.

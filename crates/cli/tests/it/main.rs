@@ -12,6 +12,7 @@ mod crash;
 mod demo;
 mod duplicates;
 mod dupes;
+mod eval;
 mod formats;
 mod inspect;
 mod log;

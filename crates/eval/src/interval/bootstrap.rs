@@ -55,6 +55,25 @@ pub fn bootstrap_difference(pairs: &[(f64, f64)], options: &Bootstrap) -> Option
     bootstrap_mean(&differences, options)
 }
 
+/// The two-sided p-value of a mean against 0, above 0 to 1: twice the smaller share of resampled means on either side of 0, each
+/// counted with one more, so that no p is below `2 / (resamples + 1)`. `None` as in [`bootstrap_mean`]; 1 where all values are 0.
+///
+/// Source: Davison and Hinkley, "Bootstrap Methods and their Application", 1997, sections 4.4 and 5.4.
+pub fn bootstrap_p(values: &[f64], options: &Bootstrap) -> Option<f64> {
+    let Bootstrap { resamples, seed, .. } = *options;
+    if values.is_empty() || resamples == 0 || !values.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let mut random = SplitMix64::new(seed);
+    let (mut at_most, mut at_least) = (1_usize, 1_usize);
+    for _ in 0..resamples {
+        let mean = resampled_mean(values, &mut random);
+        at_most += usize::from(mean <= 0.0);
+        at_least += usize::from(mean >= 0.0);
+    }
+    Some((2.0 * at_most.min(at_least) as f64 / (resamples + 1) as f64).min(1.0))
+}
+
 fn resampled_mean(values: &[f64], random: &mut SplitMix64) -> f64 {
     let drawn = (0..values.len()).filter_map(|_| values.get(random.below(values.len())));
     drawn.sum::<f64>() / values.len() as f64
@@ -105,6 +124,45 @@ mod tests {
     fn equal_values_have_no_width() {
         check(&[0.5; 7], &FEW, Some((0.5, 0.5)));
         check(&[0.5], &Bootstrap { resamples: 1, ..FEW }, Some((0.5, 0.5)));
+    }
+
+    #[test]
+    fn p_is_small_where_the_interval_leaves_out_0() {
+        assert_eq!(bootstrap_p(&[], &FEW), None);
+        assert_eq!(bootstrap_p(&[0.0; 5], &FEW), Some(1.0));
+        assert_eq!(bootstrap_p(&[1.0; 5], &FEW), Some(2.0 / 201.0));
+        for (count, resolved) in [(30, true), (23, false)] {
+            let values: Vec<f64> = outcomes(count, 40).iter().map(|v| 2.0 * v - 1.0).collect();
+            let options = Bootstrap::default();
+            let direction = bootstrap_mean(&values, &options).unwrap().direction();
+            assert_eq!(direction != Direction::NotResolved, resolved);
+            assert_eq!(bootstrap_p(&values, &options).unwrap() < 0.05, resolved);
+        }
+    }
+
+    /// Of 2,000 experiments with 200 pairs each, in how many the interval holds the true difference.
+    #[test]
+    fn a_95_per_cent_interval_covers_the_truth_in_95_per_cent_of_experiments() {
+        let (experiments, queries) = (2_000, 200);
+        // Of 100 queries, A alone is right on 10 and B alone on 16: the truth is 0.06.
+        let truth = 0.06;
+        let mut world = SplitMix64::new(2024);
+        let covered = (0..experiments)
+            .filter(|&seed| {
+                let outcome = |number: usize| match number {
+                    0..10 => (1.0, 0.0),
+                    10..26 => (0.0, 1.0),
+                    26..80 => (1.0, 1.0),
+                    _ => (0.0, 0.0),
+                };
+                let pairs: Vec<(f64, f64)> =
+                    (0..queries).map(|_| outcome(world.below(100))).collect();
+                let options = Bootstrap { resamples: 1_000, seed, level: Level::CONFIDENCE };
+                bootstrap_difference(&pairs, &options).unwrap().contains(truth)
+            })
+            .count();
+        let share = Share::new(covered as u64, experiments).unwrap();
+        assert!((0.93..=0.97).contains(&share.proportion().unwrap()), "{share}");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! Invariant: only queries on which the two sides differ carry information; without one, nothing is tested or planned.
 
-use super::Level;
+use super::{Interval, Level, Method};
 use crate::share::Share;
 use serde::Serialize;
-use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::distribution::{Beta, Binomial, ContinuousCDF, DiscreteCDF};
 use std::ops::Add;
 
 /// The queries that two systems answered, by which of them was right.
@@ -95,6 +95,28 @@ pub fn mcnemar(pairs: Pairs) -> f64 {
     (2.0 * binomial.cdf(b.min(c))).min(1.0)
 }
 
+/// The interval of the difference `b − a` of two shares of the same queries that agrees with [`mcnemar`]: it leaves out 0 where
+/// that test is significant at the same level. `None` without queries.
+///
+/// With ψ the share of discordant pairs and `l..u` the limits of Clopper and Pearson for B's part of them: `ψ(2l − 1)` to
+/// `ψ(2u − 1)`. Without a discordant pair nothing is known of the direction, and the interval is 0 alone.
+///
+/// Source: Fleiss, Levin and Paik, "Statistical Methods for Rates and Proportions", 3rd edition, 2003, chapter 13; limits after
+/// Clopper and Pearson, Biometrika 26, 1934.
+pub fn exact_difference(pairs: Pairs, level: Level) -> Option<Interval> {
+    let discordance = pairs.discordance().proportion()?;
+    let (a, b) = (pairs.only_a as f64, pairs.only_b as f64);
+    let tail = (1.0 - level.probability()) / 2.0;
+    let limit = |a: f64, b: f64, probability: f64| {
+        let beta = Beta::new(b, a).expect("both counts are above 0 here");
+        beta.inverse_cdf(probability)
+    };
+    let low = if pairs.only_b == 0 { 0.0 } else { limit(a + 1.0, b, tail) };
+    let high = if pairs.only_a == 0 { 1.0 } else { limit(a, b + 1.0, 1.0 - tail) };
+    let (low, high) = (discordance * (2.0 * low - 1.0), discordance * (2.0 * high - 1.0));
+    Some(Interval { low, high, level, method: Method::Exact })
+}
+
 /// The formula of [`required_n`], to be printed beside its result.
 pub const CONNOR: &str = "n = (z_{α/2} √ψ + z_β √(ψ − δ²))² / δ²  (Connor 1987; ψ share of discordant pairs, δ difference)";
 
@@ -115,6 +137,24 @@ pub fn required_n(
     let (z_alpha, z_beta) = (confidence.two_sided_z(), power.one_sided_z());
     let root = z_alpha * discordance.sqrt() + z_beta * (discordance - delta * delta).sqrt();
     possible.then(|| (root / delta).powi(2).ceil() as u64)
+}
+
+/// The formula of [`required_n_of_mean`], to be printed beside its result.
+pub const NORMAL: &str = "n = ((z_{α/2} + z_β) σ / δ)²  (normal approximation; σ standard deviation of the differences, δ their mean)";
+
+/// How many pairs a paired test of means needs to see a mean difference with this power, where the differences have this standard
+/// deviation. `None` unless both are finite and not 0.
+///
+/// Source: [`NORMAL`]; Chow, Shao and Wang, "Sample Size Calculations in Clinical Research", 2nd edition, 2008, section 3.1.
+pub fn required_n_of_mean(
+    difference: f64,
+    deviation: f64,
+    confidence: Level,
+    power: Level,
+) -> Option<u64> {
+    let possible = difference.is_finite() && deviation.is_finite();
+    let wanted = (confidence.two_sided_z() + power.one_sided_z()) * deviation / difference.abs();
+    (possible && difference != 0.0 && deviation > 0.0).then(|| wanted.powi(2).ceil() as u64)
 }
 
 /// The smallest difference between two shares of the same n queries that McNemar's test sees with this power, 0 to 1, where a
@@ -179,6 +219,33 @@ mod tests {
         check_mcnemar(121, 59, 4.434_449_263_755_164_5e-6);
     }
 
+    /// The limits are those of `statsmodels.stats.proportion.proportion_confint(only_b, only_a + only_b, method="beta")`.
+    fn check_exact(only_a: u64, only_b: u64, (low, high): (f64, f64)) {
+        let pairs = pairs(only_a, only_b);
+        let share = pairs.discordance().proportion().unwrap();
+        let got = exact_difference(pairs, CONFIDENCE).unwrap();
+        assert!((got.low - share * (2.0 * low - 1.0)).abs() < 1e-9, "{got:?}");
+        assert!((got.high - share * (2.0 * high - 1.0)).abs() < 1e-9, "{got:?}");
+    }
+
+    #[test]
+    fn the_exact_interval_is_that_of_the_discordant_pairs() {
+        check_exact(1, 3, (0.194_120_449_683_243, 0.993_690_536_789_756));
+        check_exact(0, 10, (0.691_502_892_181_239, 1.0));
+        check_exact(4, 0, (0.0, 0.602_364_635_616_474));
+        let none = exact_difference(pairs(0, 0), CONFIDENCE).unwrap();
+        assert_eq!((none.low, none.high), (0.0, 0.0));
+        assert_eq!(exact_difference(Pairs::default(), CONFIDENCE), None);
+    }
+
+    #[test]
+    fn a_mean_needs_as_many_pairs_as_its_noise_asks_for() {
+        let n =
+            |difference, deviation| required_n_of_mean(difference, deviation, CONFIDENCE, POWER);
+        assert_eq!((n(0.5, 1.0), n(-0.5, 1.0)), (Some(32), Some(32))); // 31.4
+        assert_eq!((n(0.0, 1.0), n(0.1, 0.0), n(f64::NAN, 1.0)), (None, None, None));
+    }
+
     #[test]
     fn pairs_keep_both_margins() {
         let got = Pairs::of([(true, true), (true, false), (false, true), (false, true)]);
@@ -223,6 +290,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_exact_interval_and_the_exact_test_say_the_same(only_a in 0u64..60, only_b in 0u64..60) {
+            let pairs = pairs(only_a, only_b);
+            let interval = exact_difference(pairs, CONFIDENCE).unwrap();
+            prop_assert!(interval.low <= interval.high && interval.low >= -1.0 && interval.high <= 1.0);
+            let p = mcnemar(pairs);
+            // Twice a tail is below 5 % exactly where the tail's limit passes one half.
+            if (p - 0.05).abs() > 1e-9 {
+                prop_assert_eq!(interval.contains(0.0), p > 0.05, "{} {:?}", p, interval);
+            }
+        }
+
         #[test]
         fn p_is_a_probability_and_knows_no_side(only_a in 0u64..200, only_b in 0u64..200) {
             let p = mcnemar(pairs(only_a, only_b));

@@ -7,16 +7,16 @@
 /// Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, with the constants of Vigna's
 /// public-domain `splitmix64.c`.
 #[derive(Debug, Clone)]
-pub(super) struct SplitMix64(u64);
+pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// The sequence of a seed; any seed will do.
-    pub(super) fn new(seed: u64) -> SplitMix64 {
+    pub(crate) fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
     }
 
     /// The next number, any of 2⁶⁴.
-    pub(super) fn draw(&mut self) -> u64 {
+    pub(crate) fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ impl SplitMix64 {
     /// The next number below `n`; 0 for an `n` of 0. Off from uniform by less than n / 2⁶⁴.
     ///
     /// Source: Lemire, ACM TOMACS 29(1), 2019, without the rejection.
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         let wide = u128::from(self.draw()) * n as u128;
         (wide >> 64) as usize
     }

@@ -5,7 +5,7 @@
 use super::{ConfigError, range};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use umbel_core::collapse::Policy;
+use umbel_core::collapse::{Policy, Standing};
 
 /// `[collapse]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,11 @@ impl CollapseSettings {
             PolicyKind::Fresh => Policy::Fresh,
             PolicyKind::Authority => Policy::Authority,
         }
+    }
+
+    /// Where a document stands among copies, by its connector and by when it was last changed, in seconds since 1970.
+    pub fn standing(&self, connector: Option<&str>, updated_at: Option<i64>) -> Standing {
+        Standing { authority: self.authority_of(connector), updated_at }
     }
 
     /// The rank of a connector.

@@ -99,7 +99,7 @@ impl Engine {
                 self.counter.count(&header) + self.counter.count(SEPARATOR) + SEAM_TOKENS
             })
         };
-        self.search_within(request, reserve_tokens, Some(&frame)).await
+        self.search_within(request, reserve_tokens, Some(&frame), None).await
     }
 }
 

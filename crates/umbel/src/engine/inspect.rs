@@ -14,6 +14,7 @@ use crate::tokens::counter;
 use std::collections::BTreeMap;
 use std::path::Path;
 use umbel_core::check::{Allowed, across_top_level, check, empty_bodies};
+use umbel_core::id::DocId;
 use umbel_core::measure::measure;
 use umbel_core::merge::Satisfiability;
 use umbel_core::offsets::TokenCounter;
@@ -28,6 +29,17 @@ const DOCUMENTS_PER_LOAD: usize = 200;
 #[derive(Debug)]
 pub struct Inspector {
     pub(super) catalog: SqliteCatalog,
+}
+
+/// What a store holds, as hashes of 16 hexadecimal digits: equal ones give equal answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreIdentity {
+    /// Of the documents: their names, their bytes and the settings that they were cut by.
+    pub data: String,
+    /// Of data, model and what words are stemmed by.
+    pub index: String,
+    /// The model of the vectors; `None` where words alone are searched.
+    pub model: Option<String>,
 }
 
 /// Five numbers of a distribution; all 0 where it is empty.
@@ -197,6 +209,39 @@ impl Inspector {
         let entry = entries.iter().find(|entry| entry.name == name).ok_or_else(unknown)?;
         let loaded = self.catalog.load(&[entry.id]).await?;
         loaded.into_iter().flatten().next().ok_or_else(unknown)
+    }
+
+    /// Documents by their ids, in that order; those that are gone are left out.
+    ///
+    /// # Errors
+    /// The catalog fails.
+    pub async fn documents(&self, ids: &[DocId]) -> Result<Vec<StoredDocument>, EngineError> {
+        let mut documents = Vec::new();
+        for part in ids.chunks(DOCUMENTS_PER_LOAD) {
+            documents.extend(self.catalog.load(part).await?.into_iter().flatten());
+        }
+        Ok(documents)
+    }
+
+    /// What the store holds, told from every other content.
+    ///
+    /// # Errors
+    /// The catalog fails.
+    pub async fn identity(&self) -> Result<StoreIdentity, EngineError> {
+        let info = self.catalog.describe().await?;
+        let mut hasher = blake3::Hasher::new();
+        for entry in self.catalog.list().await? {
+            hasher.update(&(entry.name.len() as u64).to_le_bytes());
+            hasher.update(entry.name.as_bytes());
+            hasher.update(&entry.fingerprint);
+        }
+        let short = |hasher: &blake3::Hasher| hasher.finalize().to_hex().chars().take(16).collect();
+        let data = short(&hasher);
+        let setting = |key: &str| info.settings.get(key).map(String::as_str).unwrap_or_default();
+        let model = Some(setting("model").to_owned()).filter(|model| !model.is_empty());
+        hasher.update(setting("model").as_bytes());
+        hasher.update(setting("language").as_bytes());
+        Ok(StoreIdentity { data, index: short(&hasher), model })
     }
 
     /// A document, and the span that was asked for, or the whole body.

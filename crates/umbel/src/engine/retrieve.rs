@@ -11,7 +11,7 @@ use crate::config::{CollapseSettings, Config};
 use crate::index::{Clause, Leg, SearchRequest as LegRequest, Test};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use umbel_core::collapse::{Collapsed, Standing, Standings, Voice, collapse, repeats};
+use umbel_core::collapse::{Collapsed, Standings, Voice, collapse, repeats};
 use umbel_core::hit::{self, Hit, RankedList, fuse};
 use umbel_core::id::{ClusterId, DocId};
 use umbel_core::support::support;
@@ -20,8 +20,9 @@ use umbel_core::support::support;
 pub(super) struct Found {
     /// The clusters, each speaking through its best member.
     pub(super) list: Collapsed,
-    /// The leaves that they were collapsed from, best first.
-    pub(super) candidates: Vec<Hit>,
+    /// What the legs found, fused, best first: [`Reading::fused`] leaves of the first search, then those of a second one. The
+    /// first [`Reading::k_prime`] were collapsed.
+    pub(super) fused: Vec<Hit>,
     /// Every cluster that the search met, also of leaves behind the candidates.
     pub(super) met: BTreeSet<ClusterId>,
     /// How far the list was read.
@@ -83,9 +84,8 @@ impl Engine {
         reading.k_prime = k_prime;
         reading.is_whole = fused.is_whole;
         let met = fused.hits.iter().map(|hit| hit.record.cluster).collect();
-        fused.hits.truncate(k_prime);
         clock.lap("collapse");
-        Ok(Found { list, candidates: fused.hits, met, reading })
+        Ok(Found { list, fused: fused.hits, met, reading })
     }
 
     /// The legs of each question. A store without vectors has the lexical ones only.
@@ -193,8 +193,8 @@ pub(super) fn standings(
 ) -> Standings {
     let standing = |(&id, stored): (&DocId, &Arc<StoredDocument>)| {
         let metadata = &stored.entry.metadata;
-        let authority = settings.authority_of(metadata.connector.as_deref());
-        (id, Standing { authority, updated_at: metadata.updated.map(|updated| updated.at) })
+        let updated_at = metadata.updated.map(|updated| updated.at);
+        (id, settings.standing(metadata.connector.as_deref(), updated_at))
     };
     documents.iter().map(standing).collect()
 }

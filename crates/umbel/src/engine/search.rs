@@ -7,6 +7,7 @@ use super::clock::Clock;
 use super::cursor::Cursor;
 use super::inspect::count_only;
 use super::log::{LogRecord, QueryLog};
+use super::observe::Lists;
 use super::retrieve::{Found, standings};
 use super::{Engine, EngineError};
 use crate::catalog::Member;
@@ -26,15 +27,17 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoModel`] for a store with vectors and no embedder; catalog, index and embedder as they fail.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResponse, EngineError> {
-        self.search_within(request, 0, None).await
+        self.search_within(request, 0, None, None).await
     }
 
-    /// The same, where `reserve_tokens` more of the budget are kept, and something stands around each passage in the prompt.
+    /// The same, where `reserve_tokens` more of the budget are kept, and something stands around each passage in the prompt. A search
+    /// whose lists are observed is not logged.
     pub(super) async fn search_within(
         &self,
         request: &SearchRequest,
         reserve_tokens: usize,
         frame: Option<&Frame<'_>>,
+        observed: Option<&mut Lists>,
     ) -> Result<SearchResponse, EngineError> {
         let mut clock = Clock::start();
         let settings = request.config.settings();
@@ -46,8 +49,11 @@ impl Engine {
         if !filter.is_empty() {
             clock.lap("filter");
         }
-        let Found { mut list, candidates, met, reading } =
+        let Found { mut list, fused: mut candidates, met, reading } =
             self.find(request, &filter, &mut clock, &mut warnings).await?;
+        let of_first = candidates.iter().take(reading.fused).filter(|_| observed.is_some());
+        let of_first = of_first.cloned().collect();
+        candidates.truncate(reading.k_prime);
         if candidates.is_empty() && !request.filter.is_empty() {
             let entries = self.catalog.list().await?;
             if !entries.iter().any(|entry| request.filter.holds(entry)) {
@@ -105,7 +111,10 @@ impl Engine {
         response.cursor = self.next_page(earlier, &response, &list, &met).await?;
         clock.lap("cursor");
         response.timings = clock.laps;
-        self.remember(request, &mut response);
+        match observed {
+            Some(observed) => *observed = Lists { candidates: of_first, collapsed: list },
+            None => self.remember(request, &mut response),
+        }
         Ok(response)
     }
 

@@ -102,7 +102,10 @@ impl Place {
 
     fn index(&self, store: &str) -> IngestReport {
         let engine = self.engine(store);
-        block_on(engine.ingest(&[self.request()], &|_| ControlFlow::Continue(()))).unwrap()
+        let report =
+            block_on(engine.ingest(&[self.request()], &|_| ControlFlow::Continue(()))).unwrap();
+        assert_eq!(report.skipped.len(), 0, "{:?}", report.skipped);
+        report
     }
 
     fn seen(&self, store: &str) -> Seen {

@@ -318,6 +318,12 @@ fn runs_of_a_store_of_an_older_format_work() {
         run(&place, &["--exact"]);
         sound(&place);
     }
+    let place = old_store("format_3");
+    let shown = place.run(&["dupes", "show", "--json"]).succeeds().json();
+    assert_eq!(list(&shown, "/clusters/0/members").len(), 2, "{shown}");
+    sound(&place);
+    place.run(&["dupes", "revert", "r1"]).succeeds();
+    sound(&place);
     let place = Place::new();
     place.run(&["dupes", "runs"]).fails(3, "no store");
     place.run(&["dupes", "run"]).fails(3, "no store");

@@ -124,7 +124,7 @@ fn compaction_changes_no_answer() {
 
 #[test]
 fn a_store_of_each_format_still_opens() {
-    for name in ["format_1", "format_2"] {
+    for name in ["format_1", "format_2", "format_3"] {
         let place = old_store(name);
         let found = place.run(&["search", "how are refunds paid", "--json"]).succeeds().json();
         assert!(text(&found, "/context/passages/0/text").contains("refund"), "{found}");

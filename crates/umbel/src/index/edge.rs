@@ -10,6 +10,8 @@
 //! - A growing segment costs time quadratic in its size, so one is sealed at about `SEAL_POINTS` points.
 //! - `flush` and `drop` panic where the disk is full, or where another thread is writing.
 
+mod clusters;
+
 use super::exact::{check_leg, check_points, rank};
 use super::payload::{self, PayloadError};
 use super::{Clause, Index, IndexError, IndexInfo, Kept, Leg, Point, Scored, SearchRequest, Test};
@@ -19,10 +21,10 @@ use qdrant_edge::{
     AnyVariants, Condition, CreateIndex, Distance, EdgeConfig, EdgeOptimizersConfig, EdgeShard,
     EdgeSparseVectorParams, EdgeVectorParams, FieldCondition, FieldIndexOperations, Filter,
     IntegerIndexParams, KeywordIndexParams, Match, MatchAny, Modifier, NamedQuery, OperationResult,
-    Payload, PayloadFieldSchema, PayloadOps, PayloadSchemaParams, PointId, PointInsertOperations,
+    Payload, PayloadFieldSchema, PayloadSchemaParams, PointId, PointInsertOperations,
     PointOperations, PointStructPersisted, QueryEnum, QueryRequest, Range, ScoringQuery,
-    ScrollRequest, SearchParams, SetPayloadOp, UpdateOperation, UuidIndexParams, VectorInternal,
-    VectorPersisted, VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
+    ScrollRequest, SearchParams, UpdateOperation, UuidIndexParams, VectorInternal, VectorPersisted,
+    VectorStructPersisted, WalOptions, WithPayloadInterface, WithVector,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -298,52 +300,6 @@ impl EdgeIndex {
         if self.present(ids)?.is_empty() { Ok(()) } else { Err(self.damage(DamageError::Ignored)) }
     }
 
-    /// Writes the clusters of a batch, those that differ, and looks whether they are written, as [`remove`](EdgeIndex::remove)
-    /// does.
-    fn write_clusters(&self, batch: &[(LeafId, ClusterId)]) -> Result<(), IndexError> {
-        check_space(&self.path)?;
-        let mut changed: BTreeMap<ClusterId, Vec<PointId>> = BTreeMap::new();
-        for (leaf, cluster) in self.other_clusters(batch)? {
-            changed.entry(cluster).or_default().push(point_id(leaf));
-        }
-        if changed.is_empty() {
-            return Ok(());
-        }
-        for (cluster, points) in changed {
-            let mut fields = serde_json::Map::new();
-            fields.insert(payload::CLUSTER.to_owned(), payload::cluster_key(cluster).into());
-            let set = SetPayloadOp {
-                payload: Payload(fields),
-                points: Some(points),
-                filter: None,
-                key: None,
-            };
-            let operation = UpdateOperation::PayloadOperation(PayloadOps::SetPayload(set));
-            attempt("write clusters", || self.shard().update(operation))?;
-        }
-        if !self.other_clusters(batch)?.is_empty() {
-            return Err(self.damage(DamageError::Ignored));
-        }
-        self.tidy("seal a segment")
-    }
-
-    /// Those of a batch that are there with another cluster.
-    fn other_clusters(
-        &self,
-        batch: &[(LeafId, ClusterId)],
-    ) -> Result<Vec<(LeafId, ClusterId)>, IndexError> {
-        let leaves: Vec<LeafId> = batch.iter().map(|&(leaf, _)| leaf).collect();
-        let kept = self.fetch_now(&leaves)?;
-        let differs = |kept: &Option<Kept>, cluster: ClusterId| {
-            kept.as_ref().is_some_and(|kept| kept.record.cluster != cluster)
-        };
-        let pairs = batch.iter().zip(&kept);
-        Ok(pairs
-            .filter(|((_, cluster), kept)| differs(kept, *cluster))
-            .map(|(&pair, _)| pair)
-            .collect())
-    }
-
     /// Lets the engine do what its settings call for; nothing, in little time, if nothing does.
     fn tidy(&self, verb: &'static str) -> Result<(), IndexError> {
         if attempt(verb, || self.shard().optimize())? {
@@ -354,12 +310,21 @@ impl EdgeIndex {
 
     /// Merges segments as these settings say.
     fn merge(&self, optimizers: EdgeOptimizersConfig) -> Result<(), IndexError> {
+        self.with_optimizers(optimizers, || self.tidy("merge segments"))
+    }
+
+    /// Does something under these settings, and goes back to those of a load.
+    fn with_optimizers(
+        &self,
+        optimizers: EdgeOptimizersConfig,
+        work: impl FnOnce() -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
         attempt("set the optimizers", || self.shard().set_optimizers_config(optimizers))?;
-        let merged = self.tidy("merge segments");
+        let done = work();
         attempt("set the optimizers", || {
             self.shard().set_optimizers_config(loading(self.dimension))
         })?;
-        merged
+        done
     }
 
     fn fetch_now(&self, leaves: &[LeafId]) -> Result<Vec<Option<Kept>>, IndexError> {
@@ -479,12 +444,20 @@ impl Index for EdgeIndex {
         self.remove(&leaves.iter().copied().map(point_id).collect::<Vec<_>>())
     }
 
-    /// The engine copies a point of a sealed segment to a growing one, vectors and all.
+    /// The engine copies a point of a sealed segment to a growing one, vectors and all; what is left behind is taken away by
+    /// [`optimize`](Index::optimize).
     async fn assign(&self, clusters: &[(LeafId, ClusterId)]) -> Result<(), IndexError> {
         let _writer = self.start_writing()?;
         let wanted: BTreeMap<LeafId, ClusterId> = clusters.iter().copied().collect();
-        let wanted: Vec<(LeafId, ClusterId)> = wanted.into_iter().collect();
-        wanted.chunks(BATCH_POINTS).try_for_each(|batch| self.write_clusters(batch))
+        let mut wanted: Vec<(LeafId, ClusterId)> = wanted.into_iter().collect();
+        // Leaves of one cluster are written at once.
+        wanted.sort_by_key(|&(_, cluster)| cluster);
+        // A sealed segment would be built anew each time that a fifth of it has moved.
+        let settings =
+            EdgeOptimizersConfig { deleted_threshold: Some(1.0), ..loading(self.dimension) };
+        self.with_optimizers(settings, || {
+            wanted.chunks(BATCH_POINTS).try_for_each(|batch| self.write_clusters(batch))
+        })
     }
 
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Scored>, IndexError> {

@@ -121,14 +121,15 @@ pub(super) fn leave(transaction: &Transaction<'_>, leaves: &[LeafId]) -> rusqlit
     Ok(())
 }
 
-/// At most `limit` leaves whose cluster the index may not have yet, with that cluster.
+/// At most `limit` leaves whose cluster the index may not have yet, with that cluster, by cluster: an index writes those of one
+/// at once.
 pub(super) fn pending(
     connection: &Connection,
     limit: i64,
 ) -> rusqlite::Result<Vec<(LeafId, ClusterId)>> {
     let sql = "SELECT p.leaf, coalesce(m.cluster, p.leaf) FROM pending_clusters p
         LEFT JOIN members m ON m.run = (SELECT run FROM in_effect) AND m.leaf = p.leaf
-        ORDER BY p.leaf LIMIT ?1";
+        ORDER BY 2, 1 LIMIT ?1";
     connection
         .prepare_cached(sql)?
         .query_map([limit], |row| Ok((LeafId(row.get(0)?), ClusterId(row.get(1)?))))?

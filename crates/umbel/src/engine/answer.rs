@@ -104,7 +104,7 @@ pub struct Reading {
     pub repeats: Vec<usize>,
     /// Whether the index was searched a second time, for leaves of other clusters.
     pub retry: bool,
-    /// Whether the search met every leaf that matches.
+    /// Whether the search met every cluster that matches.
     pub is_whole: bool,
 }
 

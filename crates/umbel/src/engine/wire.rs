@@ -243,7 +243,7 @@ pub struct TraceJson {
     /// follows from them.
     #[serde(default)]
     pub repeats: Vec<usize>,
-    /// Whether the search met every leaf that matches.
+    /// Whether the search met every cluster that matches.
     #[serde(default)]
     pub exhausted: bool,
     /// Leaves that were read before duplicates were collapsed.

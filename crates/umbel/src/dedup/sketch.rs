@@ -100,7 +100,7 @@ fn rows(threshold: f64) -> usize {
 /// Pairs of sketches, as places in the list, that are likely to be at least this similar, rising; the first of a pair is the
 /// smaller place. Only pairs of which one `is_new`. The sketches have keys of their own.
 ///
-/// O(n) for n sketches but for what is similar: at most [`BUCKET`] pairs a sketch and band.
+/// O(n) for n sketches but for what is similar: at most 256 pairs a sketch and band.
 pub fn candidates(
     sketches: &[&Sketch],
     is_new: &(dyn Fn(usize) -> bool + Sync),

@@ -329,7 +329,7 @@ mod tests {
         list.rerank(&[1.0, 2.0]);
         assert_eq!(speakers(&list), [2, 3]);
         let last = &list.voices[1];
-        assert_eq!((last.score, last.others[0].scores.rerank), (1.0, None));
+        assert_eq!((last.score, last.others[0].scores.rerank), (1.0, Some(1.0)));
     }
 
     #[test]

@@ -164,7 +164,5 @@ fn policies_are_compared_by_agreement_and_by_what_they_deliver() {
         outcomes.map(|(policy, recall)| (policy, recall.as_f64().unwrap())).collect();
     assert_eq!(outcomes, [("score", 0.0), ("fresh", 1.0), ("authority", 1.0)]);
     place.write("judged.jsonl", judged("other.md").to_string());
-    place
-        .run(&typed)
-        .fails(2, "1 of 1 = 100.0 % of the judgments do not lie in this store's texts");
+    place.run(&typed).fails(2, "1 of 1 = 100.0 % of the judgments cannot be placed in this store");
 }

@@ -237,7 +237,10 @@ fn change(place: &Place, random: &mut Random) {
                 1 => parts[at] = random.section(),
                 _ => drop(parts.remove(at)),
             }
-            fs_err::write(file, parts.join("\n\n")).unwrap();
+            // A web page without text is skipped, and what the store has of it stays.
+            let text = parts.join("\n\n");
+            let text = if text.trim().is_empty() { random.section() } else { text };
+            fs_err::write(file, text).unwrap();
         }
         6 | 7 => fs_err::rename(file, other).unwrap(),
         8 => fs_err::remove_file(file).unwrap(),

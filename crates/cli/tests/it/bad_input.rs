@@ -126,7 +126,7 @@ fn a_store_of_another_version() {
     // The version of the format stands at byte 60 of an SQLite file.
     bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
     fs_err::write(&path, bytes).unwrap();
-    place.run(&["search", "otter"]).fails(3, "has format 99, this version reads 1 to 2");
+    place.run(&["search", "otter"]).fails(3, "has format 99, this version reads 1 to 3");
 }
 
 #[test]

@@ -13,7 +13,6 @@ pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod model;
 mod overfetch;
-pub(crate) mod policies;
 pub(crate) mod search;
 mod watch;
 

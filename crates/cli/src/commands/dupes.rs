@@ -1,9 +1,10 @@
 //! `umbel dupes`.
 
 mod calibrate;
+mod policies;
 mod show;
 
-use super::{configuration, embedder, not_held, policies};
+use super::{configuration, embedder, not_held};
 use crate::args::{self, Args, DupesCommand, DupesMethod};
 use crate::interrupt;
 use crate::output::{Output, counted, number};

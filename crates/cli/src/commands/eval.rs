@@ -105,20 +105,20 @@ async fn documents(
     Ok(loaded.into_iter().map(|stored| (stored.entry.name.clone(), stored)).collect())
 }
 
-/// The judgments of a file; all of them must lie in the documents of the store.
-pub(crate) async fn judged(
+/// The judgments of a file that can be placed in the store's documents, and these documents by name. One that cannot is an error,
+/// unless it is allowed.
+pub(crate) async fn judgments_in_store(
     args: &Args,
     path: &Path,
+    allow_unjudged: bool,
     output: &Output,
-) -> anyhow::Result<Vec<Judgment>> {
+) -> anyhow::Result<(Vec<Judgment>, BTreeMap<String, StoredDocument>)> {
     let (_, judgments) = read_judgments(path)?;
-    let inspector = Inspector::open(&args.store)?;
-    let names: BTreeSet<&str> =
-        judgments.iter().flat_map(|j| &j.relevant).map(|r| r.doc.as_str()).collect();
-    let documents = documents(&inspector, &names).await?;
+    let names = judgments.iter().flat_map(|j| &j.relevant).map(|r| r.doc.as_str()).collect();
+    let documents = documents(&Inspector::open(&args.store)?, &names).await?;
     let checked = place(&judgments, &documents);
-    allowed(path, &checked, false, output)?;
-    Ok(checked.judged)
+    allowed(path, &checked, allow_unjudged, output)?;
+    Ok((checked.judged, documents))
 }
 
 /// Judgments beside the documents that they name.

@@ -23,6 +23,38 @@ fn texts(found: &serde_json::Value) -> Vec<&str> {
     list(found, "/context/passages").iter().map(|passage| text(passage, "/text")).collect()
 }
 
+/// The files below a folder.
+fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries
+        .flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn an_index_that_lacks_any_of_its_files_is_made_anew() {
+    let place = place();
+    let before = place.run(&["search", "pelican", "--json"]).succeeds().json();
+    let index = place.path().join(".umbel/index");
+    let mut unsound = 0;
+    for tenth in 0..10 {
+        // Each repair gives segments new names, so files are counted off.
+        let files = files_below(&index);
+        let file = &files[tenth * files.len() / 10];
+        fs_err::remove_file(file).unwrap();
+        let checked = place.run(&["check"]);
+        let code = checked.output.status.code();
+        assert!(matches!(code, Some(0 | 1)), "{}: {}", file.display(), checked.stderr());
+        unsound += usize::from(code == Some(1));
+        place.run(&["check", "--repair"]).succeeds();
+        let after = place.run(&["search", "pelican", "--json"]).succeeds().json();
+        assert_eq!(texts(&after), texts(&before), "{}", file.display());
+    }
+    assert!(unsound > 0, "no file was needed");
+}
+
 #[test]
 fn a_broken_tree_is_found_and_made_anew() {
     let place = place();

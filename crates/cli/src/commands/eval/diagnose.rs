@@ -1,7 +1,7 @@
 //! `umbel eval relevance`, `misses`, `harvest`, `fire-rate`: what judgments, a run and the log say of the rules.
 
 use super::replay::{Shelf, changed, ranker};
-use super::{allowed, documents, place, read_judgments, read_run, write_lines};
+use super::{judgments_in_store, read_run, write_lines};
 use crate::args::Args;
 use crate::args::eval::{EvalFireRate, EvalHarvest, EvalMisses, EvalRelevance, KindBy};
 use crate::commands::configuration;
@@ -10,7 +10,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use umbel::catalog::StoredDocument;
 use umbel::core::document::Document;
-use umbel::engine::inspect::Inspector;
 use umbel::engine::log::{Days, QueryLog, now};
 use umbel::store::Layout;
 use umbel_eval::interval::{Interval, Level, newcombe, wilson};
@@ -28,13 +27,9 @@ pub(super) async fn relevance(
     asked: &EvalRelevance,
     output: &Output,
 ) -> anyhow::Result<u8> {
-    let (_, judgments) = read_judgments(&asked.queries)?;
-    let names = judgments.iter().flat_map(|j| &j.relevant).map(|r| r.doc.as_str()).collect();
-    let documents = documents(&Inspector::open(&args.store)?, &names).await?;
-    let checked = place(&judgments, &documents);
-    allowed(&asked.queries, &checked, asked.allow_unjudged, output)?;
-    let mut measured =
-        measure(&checked.judged, shelved(&documents), |doc| kind(&documents, doc, asked.by));
+    let (judged, documents) =
+        judgments_in_store(args, &asked.queries, asked.allow_unjudged, output).await?;
+    let mut measured = measure(&judged, shelved(&documents), |doc| kind(&documents, doc, asked.by));
     measured.worst.truncate(asked.worst);
     if output.is_json() {
         output.json(&measured)?;
@@ -174,21 +169,17 @@ pub(super) async fn harvest(
     asked: &EvalHarvest,
     output: &Output,
 ) -> anyhow::Result<u8> {
-    let (_, judgments) = read_judgments(&asked.queries)?;
-    let names = judgments.iter().flat_map(|j| &j.relevant).map(|r| r.doc.as_str()).collect();
-    let documents = documents(&Inspector::open(&args.store)?, &names).await?;
-    let checked = place(&judgments, &documents);
-    allowed(&asked.queries, &checked, asked.allow_unjudged, output)?;
+    let (judged, documents) =
+        judgments_in_store(args, &asked.queries, asked.allow_unjudged, output).await?;
     let config = configuration(args, &[])?;
     let (depth, room) = (config.settings().search.depth, config.pack(None).room());
     let merge = config.merge();
-    let slice: Vec<_> = checked
-        .judged
+    let slice: Vec<_> = judged
         .iter()
         .filter(|j| is_for(&j.relevant, shelved(&documents), &merge, depth, room))
         .collect();
     write_lines(&asked.out, &slice)?;
-    let harvested = Share::new(slice.len() as u64, checked.judged.len() as u64)?;
+    let harvested = Share::new(slice.len() as u64, judged.len() as u64)?;
     if output.is_json() {
         output.json(&HarvestJson { harvested, enough: ENOUGH })?;
     } else {

@@ -1,8 +1,8 @@
 //! `umbel dupes policies`.
 
-use super::eval::judged;
-use super::{configuration, open_for_search};
 use crate::args::{self, Args};
+use crate::commands::eval::judgments_in_store;
+use crate::commands::{configuration, open_for_search};
 use crate::output::{Output, counted, usage};
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     output: &Output,
 ) -> anyhow::Result<u8> {
     let judged = match &asked.judgments {
-        Some(file) => judged(args, file, output).await?,
+        Some(file) => judgments_in_store(args, file, false, output).await?.0,
         None => Vec::new(),
     };
     let questions = questions(args, asked, &judged)?;

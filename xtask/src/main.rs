@@ -90,6 +90,8 @@ fn target() -> PathBuf {
 /// The benches, in release: those of leaf building, then those that need index and model, which take much longer to compile.
 fn bench(filter: Option<&str>) -> Result<(), String> {
     let leaves = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
+    // Both programs: one part of the bench runs the command as it is typed.
+    let build = ["build", "--release", "--package", "umbel-cli", "--features", "bench", "--bins"];
     let path = ["run", "--release", "--package", "umbel-cli", "--features", "bench"];
     let path: Vec<&str> = path.into_iter().chain(["--bin", "umbel-bench", "--"]).collect();
     let is_of_leaves = |filter: &str| ["leaves", "peers"].iter().any(|name| name.contains(filter));
@@ -100,6 +102,7 @@ fn bench(filter: Option<&str>) -> Result<(), String> {
         step("bench of leaf building", command)?;
     }
     if wanted.is_empty() || !is_of_leaves(wanted) {
+        step("programs of the bench", cargo(&build))?;
         let mut command = cargo(&path);
         command.args(filter);
         step("bench of the main path", command)?;

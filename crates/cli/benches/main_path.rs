@@ -6,6 +6,7 @@
 
 mod dupes;
 mod ingest;
+mod mirror;
 mod quality;
 mod sweep;
 
@@ -39,13 +40,14 @@ fn main() {
         return;
     }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let benches: [(&str, fn()); 7] = [
+    let benches: [(&str, fn()); 8] = [
         ("assemble", assembly),
         ("embed", embedding),
         ("search", searching),
         ("ingest", ingest::ingestion),
         ("dupes", dupes::duplicates),
         ("quality", quality::quality),
+        ("mirror", mirror::mirrored),
         ("sweep", sweep::sweep),
     ];
     for (name, bench) in benches {

@@ -42,6 +42,8 @@ pub enum By {
     Fired,
     /// The group that their judgments name.
     Group,
+    /// Not at all.
+    Nothing,
 }
 
 /// What came of one measure of two runs.
@@ -68,7 +70,7 @@ pub struct Comparison {
 /// A part of the queries under both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stratum {
-    /// `fired`, `unfired`, the name of a group, or `pooled`.
+    /// `fired`, `unfired`, the name of a group, `all` where nothing is split, or `pooled`.
     pub name: String,
     /// Queries with a figure under both runs.
     pub n: usize,
@@ -238,6 +240,7 @@ fn one(
             By::Fired if case.fired => "fired",
             By::Fired => "unfired",
             By::Group => of_a.group.as_deref().unwrap_or("no group"),
+            By::Nothing => "all",
         };
         parts.entry(name.to_owned()).or_default().push(case);
     }
@@ -317,7 +320,7 @@ fn stratum(name: &str, cases: &[Case], measure: Measure, options: &Options) -> S
 fn correct(comparisons: &mut [(Comparison, Measure)], options: &Options) {
     let decides = |stratum: &Stratum| match options.by {
         By::Fired => stratum.name == "fired",
-        By::Group => true,
+        By::Group | By::Nothing => true,
     };
     let strata = |comparisons: &[(Comparison, Measure)]| {
         let all = comparisons.iter().flat_map(|(comparison, _)| &comparison.strata);

@@ -16,6 +16,7 @@ pub mod run;
 pub mod replay;
 pub mod measure;
 pub mod compare;
+pub mod collapse;
 pub mod sweep;
 pub mod locate;
 pub mod relevance;

@@ -5,9 +5,9 @@
 mod name;
 
 use crate::judgment::Reference;
-use crate::metric::{Evidence, Place, coverage, evidence};
+use crate::metric::{self, COVERED_PERCENT, Evidence, Place, coverage};
 use crate::ranking::{Ranking, is_relevant, rank};
-use crate::run::{Delivery, Entry, Identity};
+use crate::run::{Delivery, Entry, Identity, Spot};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -34,6 +34,10 @@ pub enum Measure {
     PrecisionOmega,
     /// `Success(all>=0.95)`: whether enough of the references are covered.
     Success(Wanted, Covered),
+    /// `ClusterEvidenceRecall`: as `EvidenceRecall`, where a leaf of which a copy was delivered counts as delivered.
+    ClusterEvidenceRecall,
+    /// `ClusterSuccess(all>=0.95)`: as `Success`, where a leaf of which a copy was delivered counts as delivered.
+    ClusterSuccess(Wanted, Covered),
     /// `Outcome`: whether the query was answered well, as the run says.
     Outcome,
     /// `UniqueClusters@k`: distinct clusters among the first k leaves.
@@ -154,6 +158,18 @@ impl Measure {
             Measure::Success(..) => {
                 of("whether enough of the evidence was delivered", share, Some(true), Some(0.0))
             }
+            Measure::ClusterEvidenceRecall => of(
+                "bytes of evidence delivered, there or in a copy, of all",
+                share,
+                Some(true),
+                Some(0.0),
+            ),
+            Measure::ClusterSuccess(..) => of(
+                "whether enough of the evidence was delivered, there or in a copy",
+                share,
+                Some(true),
+                Some(0.0),
+            ),
             Measure::Outcome => {
                 of("whether the query was answered well, as the run says", share, Some(true), None)
             }
@@ -184,7 +200,18 @@ impl Measure {
 
     /// Whether each query either has it or has it not, so that counts say more than means.
     pub fn is_binary(self) -> bool {
-        matches!(self, Measure::Success(..) | Measure::Outcome)
+        matches!(self, Measure::Success(..) | Measure::ClusterSuccess(..) | Measure::Outcome)
+    }
+
+    /// The measure that credits any member of a judged leaf's cluster where this one credits the judged copy only; `None` where
+    /// there is none.
+    pub fn crediting_copies(self) -> Option<Measure> {
+        match self {
+            Measure::EvidenceRecall => Some(Measure::ClusterEvidenceRecall),
+            Measure::Success(wanted, covered) => Some(Measure::ClusterSuccess(wanted, covered)),
+            Measure::Recall(k) => Some(Measure::ClusterRecall(k)),
+            _ => None,
+        }
     }
 
     /// Whether a run can answer it.
@@ -207,7 +234,7 @@ impl Measure {
 
     /// The figure of a query; `None` where nothing can be said.
     pub fn value(self, entry: &Entry, delivery: &Delivery) -> Option<f64> {
-        let evidence = || evidence(&entry.delivered(delivery), &entry.relevant);
+        let evidence = || metric::evidence(&entry.delivered(delivery), &entry.relevant);
         let share = |(of, kept): (u32, u32)| (of > 0).then(|| f64::from(kept) / f64::from(of));
         match self {
             Measure::Ndcg(k) => ranking(entry, delivery).map(|ranking| ranking.ndcg(k)),
@@ -220,6 +247,13 @@ impl Measure {
             Measure::Success(wanted, covered) => {
                 let delivered = entry.delivered(delivery);
                 is_success(&delivered, &entry.relevant, wanted, covered)
+                    .map(|yes| f64::from(u8::from(yes)))
+            }
+            Measure::ClusterEvidenceRecall => {
+                metric::evidence(&credited(entry, delivery), &entry.relevant).map(|e| e.recall())
+            }
+            Measure::ClusterSuccess(wanted, covered) => {
+                is_success(&credited(entry, delivery), &entry.relevant, wanted, covered)
                     .map(|yes| f64::from(u8::from(yes)))
             }
             Measure::Outcome => entry.outcome.map(|yes| f64::from(u8::from(yes))),
@@ -253,8 +287,33 @@ pub(crate) fn is_success(
         _ if shares.is_empty() => None,
         Wanted::All => Some(shares.into_iter().all(enough)),
         Wanted::Any => Some(shares.into_iter().any(enough)),
-        Wanted::Union => evidence(delivered, relevant).map(|evidence| enough(evidence.recall())),
+        Wanted::Union => {
+            metric::evidence(delivered, relevant).map(|evidence| enough(evidence.recall()))
+        }
     }
+}
+
+/// What was delivered, and the judged leaves of which a copy was, to [`COVERED_PERCENT`].
+fn credited<'e>(entry: &'e Entry, delivery: &Delivery) -> Vec<Place<'e>> {
+    let mut places = entry.delivered(delivery);
+    let is_delivered = |copy: &Spot| {
+        let copy = entry.place(*copy).map(|place| Reference {
+            doc: place.doc.to_owned(),
+            start: place.span.start,
+            end: place.span.end,
+            grade: None,
+        });
+        let shares = coverage(&places, copy.as_slice());
+        shares.iter().any(|share| 100.0 * share >= COVERED_PERCENT as f64)
+    };
+    let of_copies: Vec<Place<'_>> = entry
+        .leaves
+        .iter()
+        .filter(|leaf| leaf.copies.iter().any(is_delivered))
+        .filter_map(|leaf| entry.place(leaf.spot))
+        .collect();
+    places.extend(of_copies);
+    places
 }
 
 /// The ranked list beside the best one; `None` where no leaf is relevant.

@@ -35,6 +35,9 @@ pub struct Identity {
     pub judged: usize,
     /// Judgments that could not be placed in the texts, and were left out.
     pub unjudged: usize,
+    /// The cluster run in effect; `None` where no duplicate was marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<Clusters>,
     /// Hash of the settings.
     pub config: String,
     /// The settings, as a configuration file.
@@ -45,6 +48,15 @@ pub struct Identity {
     pub depth: usize,
     /// Whether the pure core alone made the contexts, so that they can be made again from the candidates.
     pub replays: bool,
+}
+
+/// The cluster run that marked the duplicates of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clusters {
+    /// Its id, as `r1`.
+    pub run: String,
+    /// How duplicates were recognised, with the thresholds, in words.
+    pub method: String,
 }
 
 /// A run.

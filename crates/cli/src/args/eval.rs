@@ -1,6 +1,7 @@
 //! `umbel eval` as it is typed.
 
 use clap::Subcommand;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use umbel_eval::measure::Measure;
@@ -37,6 +38,9 @@ pub(crate) enum EvalCommand {
     Harvest(EvalHarvest),
     /// On how many queries the rule fired in a run, beside the searches of the log.
     FireRate(EvalFireRate),
+    /// What collapsing duplicates does to a run: unique clusters, recall and success with and without it, by each policy, crediting
+    /// the judged copy only and any member of its cluster.
+    Collapse(EvalCollapse),
     /// Make judgments of those of other tools.
     Import(EvalImport),
 }
@@ -70,6 +74,20 @@ pub(crate) enum KindBy {
 pub(crate) struct EvalMisses {
     /// The run.
     pub(crate) run: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalCollapse {
+    /// The run.
+    pub(crate) run: PathBuf,
+    /// How far ranked lists are looked at.
+    #[arg(long, value_name = "K", default_value = "10")]
+    pub(crate) top: NonZeroUsize,
+    /// When a query counts as answered: `Success(…)`.
+    #[arg(long = "metric", value_name = "METRIC", default_value = "Success(all>=0.95)")]
+    pub(crate) measure: Measure,
+    #[command(flatten)]
+    pub(crate) resampling: Resampling,
 }
 
 #[derive(Debug, clap::Args)]
@@ -189,6 +207,8 @@ pub(crate) enum SplitBy {
     Fired,
     /// The group that judgments name.
     Group,
+    /// Not at all.
+    Nothing,
 }
 
 /// A run and the settings to try on it.

@@ -1,5 +1,6 @@
 //! `umbel eval`: files and a store in, numbers out.
 
+mod collapse;
 mod compare;
 mod diagnose;
 mod import;
@@ -36,6 +37,7 @@ pub(crate) async fn run(args: &Args, eval: &Eval, output: &Output) -> anyhow::Re
         EvalCommand::Misses(asked) => diagnose::misses(args, asked, output).await,
         EvalCommand::Harvest(asked) => diagnose::harvest(args, asked, output).await,
         EvalCommand::FireRate(asked) => diagnose::fire_rate(args, asked, output),
+        EvalCommand::Collapse(asked) => collapse::run(args, asked, output).await,
         EvalCommand::Import(import) => import::run(import, output),
     }
 }

@@ -482,3 +482,62 @@ fn a_public_set_is_judged_by_words_alone() {
     assert_eq!(text(&compared, "/verdicts/1/verdict"), "identical by construction");
     assert_eq!(compared["comparisons"][0]["closes"], true);
 }
+
+/// A page and its copy in another folder, which is older and lacks the end of it, and a run over both.
+fn mirrored() -> Place {
+    let place = Place::new();
+    let section = |name: &str, word: &str| {
+        let words: Vec<String> = (0..60).map(|n| format!("{word}{n}")).collect();
+        format!("## {name}\n\nThe {word} text says {}.\n\n", words.join(" "))
+    };
+    let page = format!("# Page\n\n{}{}", section("Pump", "pump"), section("Valve", "valve"));
+    let other = format!("# Other\n\n{}", section("Boiler", "boiler"));
+    place.write("docs/page.md", format!("---\nupdated_at: 2020-01-01\n---\n{page}"));
+    place.write("docs/mirror/page.md", format!("---\nupdated_at: 2024-01-01\n---\n{page}"));
+    place.write("docs/other.md", &other);
+    place.write("umbel.toml", "[leaf]\ntarget = 160\nlevels = []\n\n[merge]\nenabled = false\n");
+    place.run(&["index", "docs", "--lexical"]).succeeds();
+    let text = bytes(&place, "docs/page.md");
+    let judged = format!("The pump text says pump0 {}", text.split("pump0 ").nth(1).unwrap());
+    let judged = judged.split('.').next().unwrap();
+    place.write("q.jsonl", judgment("pump", "pump3 pump4", "page.md", &text, judged));
+    place
+}
+
+#[test]
+fn collapse_is_measured_by_the_judged_copy_and_by_any() {
+    let place = mirrored();
+    make_run(&place, "before.jsonl", &[]);
+    place.run(&["eval", "collapse", "before.jsonl"]).fails(2, "no duplicate was marked");
+
+    place.run(&["dupes", "run"]).succeeds();
+    make_run(&place, "run.jsonl", &[]);
+    let head: Value =
+        serde_json::from_str(bytes(&place, "run.jsonl").lines().next().unwrap()).unwrap();
+    assert_eq!(text(&head, "/clusters/run"), "r1");
+    assert_eq!(text(&head, "/clusters/method"), "near, jaccard 0.8");
+
+    let found =
+        place.run(&["eval", "collapse", "run.jsonl", "--top", "2", "--json"]).succeeds().json();
+    assert_eq!((text(&found, "/policy"), number(&found, "/top")), ("authority", 2));
+    // System by system: evidence recall by the judged copy, and by any.
+    let figure = |system: usize, measure: &str| {
+        let figures = list(&found, &format!("/report/systems/{system}/figures"));
+        let of = figures.iter().find(|figure| text(figure, "/0") == measure).unwrap();
+        of.pointer("/1/mean/mean").unwrap().as_f64().unwrap()
+    };
+    let both = |system| ["EvidenceRecall", "ClusterEvidenceRecall"].map(|m| figure(system, m));
+    // Without collapse both copies are delivered; the fresh one is the mirror, whose leaf is not the judged one.
+    assert_eq!((both(0), both(2)), ([1.0, 1.0], [0.0, 1.0]));
+    assert_eq!((figure(0, "UniqueClusters@2"), figure(2, "UniqueClusters@2")), (1.0, 1.0));
+
+    let shown = place.run(&["eval", "collapse", "run.jsonl"]).succeeds().stdout();
+    for line in
+        ["cluster run r1 (near, jaccard 0.8), k' = 100", "fresh against no collapse", "any copy"]
+    {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    place
+        .run(&["eval", "collapse", "run.jsonl", "--metric", "Tokens"])
+        .fails(2, "cannot be credited to copies");
+}

@@ -13,7 +13,7 @@ pub struct MeasureError(pub String);
 impl MeasureError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
-        "one of nDCG@k, R@k, MRR, EvidenceRecall, Precision, IoU, PrecisionOmega, Success(all>=0.95), Outcome, UniqueClusters@k, ClusterRecall@k, Tokens, DuplicateShare, Coherence; k from 1, Success of `all`, `any` or `union`, `>=` a share or `>0`"
+        "one of nDCG@k, R@k, MRR, EvidenceRecall, Precision, IoU, PrecisionOmega, Success(all>=0.95), ClusterEvidenceRecall, ClusterSuccess(all>=0.95), Outcome, UniqueClusters@k, ClusterRecall@k, Tokens, DuplicateShare, Coherence; k from 1, Success of `all`, `any` or `union`, `>=` a share or `>0`"
     }
 }
 
@@ -27,10 +27,11 @@ impl fmt::Display for Measure {
             Measure::Precision => f.write_str("Precision"),
             Measure::Iou => f.write_str("IoU"),
             Measure::PrecisionOmega => f.write_str("PrecisionOmega"),
-            Measure::Success(wanted, Covered::From(share)) => {
-                write!(f, "Success({wanted}>={share})")
+            Measure::Success(wanted, covered) => write!(f, "Success({wanted}{covered})"),
+            Measure::ClusterEvidenceRecall => f.write_str("ClusterEvidenceRecall"),
+            Measure::ClusterSuccess(wanted, covered) => {
+                write!(f, "ClusterSuccess({wanted}{covered})")
             }
-            Measure::Success(wanted, Covered::Touched) => write!(f, "Success({wanted}>0)"),
             Measure::Outcome => f.write_str("Outcome"),
             Measure::UniqueClusters(k) => write!(f, "UniqueClusters@{k}"),
             Measure::ClusterRecall(k) => write!(f, "ClusterRecall@{k}"),
@@ -48,6 +49,15 @@ impl fmt::Display for Wanted {
             Wanted::Any => "any",
             Wanted::Union => "union",
         })
+    }
+}
+
+impl fmt::Display for Covered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Covered::From(share) => write!(f, ">={share}"),
+            Covered::Touched => f.write_str(">0"),
+        }
     }
 }
 
@@ -71,6 +81,7 @@ fn plain(text: &str) -> Option<Measure> {
         Measure::Precision,
         Measure::Iou,
         Measure::PrecisionOmega,
+        Measure::ClusterEvidenceRecall,
         Measure::Outcome,
         Measure::Tokens,
         Measure::DuplicateShare,
@@ -92,6 +103,7 @@ fn at_k(text: &str) -> Option<Measure> {
 }
 
 fn success(text: &str) -> Option<Measure> {
+    let (copies, text) = text.strip_prefix("Cluster").map_or((false, text), |text| (true, text));
     let inside = text.strip_prefix("Success(")?.strip_suffix(')')?;
     let (wanted, covered) = inside.split_once('>')?;
     let wanted = match wanted {
@@ -107,5 +119,6 @@ fn success(text: &str) -> Option<Measure> {
             (share > 0.0 && share <= 1.0).then_some(Covered::From(share))?
         }
     };
-    Some(Measure::Success(wanted, covered))
+    let success = Measure::Success(wanted, covered);
+    if copies { success.crediting_copies() } else { Some(success) }
 }

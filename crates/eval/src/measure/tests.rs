@@ -1,7 +1,7 @@
 //! Measures by name, and what they give.
 
 use super::*;
-use crate::run::testing::{entry, run};
+use crate::run::testing::{entry, run, spot};
 use proptest::prelude::*;
 
 fn measure(name: &str) -> Measure {
@@ -16,7 +16,7 @@ fn check(name: &str, evidence: (usize, usize), passages: &[(usize, usize)], expe
     assert!(close || got == expected, "{name}: {got:?}, wanted {expected:?}");
 }
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 20] = [
     "nDCG@10",
     "R@5",
     "MRR",
@@ -28,6 +28,9 @@ const NAMES: [&str; 17] = [
     "Success(any>=0.5)",
     "Success(union>=1)",
     "Success(any>0)",
+    "ClusterEvidenceRecall",
+    "ClusterSuccess(all>=0.95)",
+    "ClusterSuccess(any>0)",
     "Outcome",
     "UniqueClusters@10",
     "ClusterRecall@10",
@@ -55,6 +58,8 @@ fn what_is_no_measure_is_refused() {
         "R@-1",
         "P@5",
         "MRR@10",
+        "ClusterMRR",
+        "ClusterSuccess",
         "Success",
         "Success(all)",
         "Success(all>=0)",
@@ -128,6 +133,22 @@ fn a_copy_answers_for_its_cluster() {
         (value("ClusterRecall@1"), value("R@1"), value("UniqueClusters@3")),
         (1.0, 0.0, 2.0)
     );
+}
+
+#[test]
+fn a_delivered_copy_stands_for_the_judged_leaf() {
+    let mut entry = entry("q", (10, 14), &[(20, 29)], false);
+    let copied = |entry: &Entry| {
+        ["EvidenceRecall", "ClusterEvidenceRecall", "ClusterSuccess(all>=0.95)"]
+            .map(|name| measure(name).value(entry, &entry.delivery).unwrap())
+    };
+    assert_eq!(copied(&entry), [0.0, 0.0, 0.0]);
+    let at = entry.leaves.iter().position(|leaf| leaf.spot == spot(10, 19)).unwrap();
+    entry.leaves[at].copies = vec![spot(20, 29)];
+    assert_eq!(copied(&entry), [0.0, 1.0, 1.0]);
+    // A copy of which a part was delivered says nothing for sure.
+    entry.delivery.passages = vec![spot(20, 28)];
+    assert_eq!(copied(&entry), [0.0, 0.0, 0.0]);
 }
 
 #[test]

@@ -100,6 +100,9 @@ pub struct JudgedLeaf {
     pub spot: Spot,
     /// Its cluster, as 32 hexadecimal digits.
     pub cluster: String,
+    /// The other members of its cluster in documents that the entry names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<Spot>,
 }
 
 /// A node that replaced its retrieved children.
@@ -219,7 +222,7 @@ impl Entry {
     pub(super) fn is_sound(&self) -> bool {
         let known = |spot: &Spot| (spot.doc as usize) < self.docs.len();
         self.candidates.iter().all(|c| known(&c.spot()))
-            && self.leaves.iter().all(|leaf| known(&leaf.spot))
+            && self.leaves.iter().all(|leaf| known(&leaf.spot) && leaf.copies.iter().all(known))
             && self.delivery.passages.iter().all(known)
             && self.delivery.fires.iter().all(|fire| known(&fire.spot))
             && self.delivery.ranked.iter().all(|&i| (i as usize) < self.candidates.len())

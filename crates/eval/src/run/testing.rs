@@ -53,6 +53,7 @@ pub(crate) fn entry(
     let judged = |n: u8| JudgedLeaf {
         spot: Spot { doc: 0, span: leaf(n) },
         cluster: ClusterId([n; 16]).to_string(),
+        copies: Vec::new(),
     };
     let touches = |n: &u8| leaf(*n).start <= evidence.1 && evidence.0 <= leaf(*n).end;
     Entry {
@@ -94,6 +95,7 @@ pub(crate) fn run(entries: Vec<Entry>) -> Run {
         queries: hash(3),
         judged: entries.len(),
         unjudged: 0,
+        clusters: None,
         config: hash(4),
         settings: "[search]\nbudget = 2000\n".to_owned(),
         candidates: 100,

@@ -6,7 +6,9 @@ use super::ingest::{LEAF_SETTINGS, similar};
 use super::reader::leaf_ids;
 use super::{EngineError, MODEL_LIMIT, read_catalog};
 use crate::catalog::sqlite::SqliteCatalog;
-use crate::catalog::{Catalog, CatalogError, CatalogInfo, DocumentEntry, Source, StoredDocument};
+use crate::catalog::{
+    Catalog, CatalogError, CatalogInfo, ClusterRun, DocumentEntry, Source, StoredDocument,
+};
 use crate::config::{Config, LeafSettings, RuleKind, Unit};
 use crate::read::Kind;
 use crate::store::{Layout, StoreError};
@@ -31,7 +33,7 @@ pub struct Inspector {
     pub(super) catalog: SqliteCatalog,
 }
 
-/// What a store holds, as hashes of 16 hexadecimal digits: equal ones give equal answers.
+/// What a store holds, as hashes of 16 hexadecimal digits. Where they and the cluster run are equal, so are the answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// Of the documents: their names, their bytes and the settings that they were cut by.
@@ -40,6 +42,8 @@ pub struct StoreIdentity {
     pub index: String,
     /// The model of the vectors; `None` where words alone are searched.
     pub model: Option<String>,
+    /// The cluster run in effect; `None` where no duplicate is marked.
+    pub cluster_run: Option<ClusterRun>,
 }
 
 /// Five numbers of a distribution; all 0 where it is empty.
@@ -241,7 +245,9 @@ impl Inspector {
         let model = Some(setting("model").to_owned()).filter(|model| !model.is_empty());
         hasher.update(setting("model").as_bytes());
         hasher.update(setting("language").as_bytes());
-        Ok(StoreIdentity { data, index: short(&hasher), model })
+        let runs = self.catalog.runs().await?;
+        let cluster_run = runs.into_iter().find(|run| Some(run.id) == info.cluster_run);
+        Ok(StoreIdentity { data, index: short(&hasher), model, cluster_run })
     }
 
     /// A document, and the span that was asked for, or the whole body.

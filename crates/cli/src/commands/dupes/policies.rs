@@ -12,6 +12,7 @@ use umbel::engine::answer::{SearchRequest, SearchResponse};
 use umbel::engine::log::{Days, QueryLog, now};
 use umbel::store::Layout;
 use umbel_eval::agreement::Agreement;
+use umbel_eval::collapse::name;
 use umbel_eval::judgment::Judgment;
 use umbel_eval::metric::{Evidence, Place, evidence};
 use umbel_eval::share::{Share, points};
@@ -136,15 +137,6 @@ fn delivered(response: &SearchResponse, judgment: &Judgment) -> Option<Evidence>
     let places = response.context.passages.iter().filter_map(place);
     let places: Vec<Place<'_>> = places.map(|(doc, span)| Place { doc, span }).collect();
     evidence(&places, &judgment.relevant)
-}
-
-/// The policy, as it is set.
-fn name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Score => "score",
-        Policy::Fresh => "fresh",
-        Policy::Authority => "authority",
-    }
 }
 
 fn print(report: &PoliciesJson, output: &Output) {

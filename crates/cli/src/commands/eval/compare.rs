@@ -70,6 +70,7 @@ fn run_runs(asked: &EvalCompare, output: &Output) -> anyhow::Result<u8> {
         by: match asked.by {
             SplitBy::Fired => By::Fired,
             SplitBy::Group => By::Group,
+            SplitBy::Nothing => By::Nothing,
         },
         bootstrap: bootstrap(asked.resampling),
         power: Level::POWER,

@@ -8,10 +8,12 @@ use crate::interrupt;
 use crate::output::{Output, usage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-use umbel::catalog::{DocumentEntry, StoredDocument};
+use umbel::catalog::{ClusterRun, DocumentEntry, StoredDocument};
 use umbel::config::{Config, RerankBackend};
 use umbel::core::document::Library;
-use umbel::core::id::{ClusterId, DocId};
+use umbel::core::hit::LeafRecord;
+use umbel::core::id::{ClusterId, DocId, LeafId};
+use umbel::dedup::Method;
 use umbel::engine::answer::SearchRequest;
 use umbel::engine::inspect::Inspector;
 use umbel::engine::observe::Observed;
@@ -20,7 +22,7 @@ use umbel_eval::judgment::Judgment;
 use umbel_eval::measure::Measure;
 use umbel_eval::replay::{Ranked, delivery};
 use umbel_eval::run::{
-    Begun, Candidate, Entry, Identity, JudgedLeaf, RUN_VERSION, Spot, begun, parse,
+    Begun, Candidate, Clusters, Entry, Identity, JudgedLeaf, RUN_VERSION, Spot, begun, parse,
 };
 
 pub(super) async fn run(args: &Args, run: &EvalRun, output: &Output) -> anyhow::Result<u8> {
@@ -40,7 +42,13 @@ pub(super) async fn run(args: &Args, run: &EvalRun, output: &Output) -> anyhow::
     }
     let catalog: BTreeMap<DocId, DocumentEntry> =
         inspector.list().await?.into_iter().map(|entry| (entry.id, entry)).collect();
-    let asking = Asking { engine: &engine, config: &config, catalog, judged_documents };
+    let asking = Asking {
+        engine: &engine,
+        inspector: &inspector,
+        config: &config,
+        catalog,
+        judged_documents,
+    };
     let mut file = fs_err::OpenOptions::new().create(true).append(true).open(&run.out)?;
     file.set_len(bytes as u64)?;
     if bytes == 0 {
@@ -80,12 +88,19 @@ async fn identity(
         queries: hash(judgments),
         judged: checked.judged.len(),
         unjudged: checked.unjudged.len(),
+        clusters: store.cluster_run.map(|run| clusters(&run)).transpose()?,
         config: config.hash(),
         settings: config.to_toml(),
         candidates: settings.search.fusion_depth.max(settings.search.k_prime),
         depth: settings.search.depth,
         replays: settings.rerank.backend == RerankBackend::None && settings.search.keep >= 1.0,
     })
+}
+
+/// What a run keeps of a cluster run.
+fn clusters(run: &ClusterRun) -> anyhow::Result<Clusters> {
+    let method: Method = serde_json::from_str(&run.method)?;
+    Ok(Clusters { run: run.id.to_string(), method: method.to_string() })
 }
 
 /// How much of the run is in its file.
@@ -103,6 +118,7 @@ fn beginning(run: &EvalRun, identity: &Identity) -> anyhow::Result<Begun> {
 /// What queries are asked of.
 struct Asking<'a> {
     engine: &'a Engine,
+    inspector: &'a Inspector,
     config: &'a Config,
     catalog: BTreeMap<DocId, DocumentEntry>,
     judged_documents: BTreeMap<String, StoredDocument>,
@@ -147,7 +163,8 @@ impl Asking<'_> {
         Ok(entry)
     }
 
-    /// The leaves of the judged documents that overlap or touch the evidence, with their clusters.
+    /// The leaves of the judged documents that overlap or touch the evidence, with their clusters and the copies of them in
+    /// documents of the entry.
     async fn judged_leaves(
         &self,
         judgment: &Judgment,
@@ -167,13 +184,40 @@ impl Asking<'_> {
             }
         }
         let records = self.engine.leaf_records(&ids).await?;
-        let clusters = records.into_iter().zip(&ids).map(|(record, &id)| {
-            record.map_or_else(|| ClusterId::from(id), |record| record.cluster).to_string()
-        });
-        Ok(spots
+        let clusters: Vec<ClusterId> = records
             .into_iter()
-            .zip(clusters)
-            .map(|(spot, cluster)| JudgedLeaf { spot, cluster })
-            .collect())
+            .zip(&ids)
+            .map(|(record, &id)| record.map_or_else(|| id.into(), |record| record.cluster))
+            .collect();
+        let copies = self.copies(&ids, &clusters, places).await?;
+        let leaves = spots.into_iter().zip(clusters).zip(copies);
+        let leaf = |((spot, cluster), copies): ((Spot, ClusterId), Vec<Spot>)| JudgedLeaf {
+            spot,
+            cluster: cluster.to_string(),
+            copies,
+        };
+        Ok(leaves.map(leaf).collect())
+    }
+
+    /// The other members of the leaves' clusters, where they stand in documents of the entry.
+    async fn copies(
+        &self,
+        leaves: &[LeafId],
+        clusters: &[ClusterId],
+        places: &BTreeMap<DocId, u32>,
+    ) -> anyhow::Result<Vec<Vec<Spot>>> {
+        let mut copies = Vec::with_capacity(leaves.len());
+        for (leaf, members) in leaves.iter().zip(self.inspector.cluster_members(clusters).await?) {
+            let others = members
+                .iter()
+                .filter(|member| member.leaf != *leaf && places.contains_key(&member.document.id));
+            let others: Vec<LeafId> = others.map(|member| member.leaf).collect();
+            let records = self.engine.leaf_records(&others).await?;
+            let spot = |record: LeafRecord| {
+                Some(Spot { doc: *places.get(&record.doc)?, span: record.span })
+            };
+            copies.push(records.into_iter().flatten().filter_map(spot).collect());
+        }
+        Ok(copies)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here writes.
 
-use crate::catalog::{Catalog as _, ClusterRun, DocumentEntry};
+use crate::catalog::{Catalog as _, ClusterRun, DocumentEntry, Member};
 use crate::dedup::words::leaf_text;
 use crate::engine::EngineError;
 use crate::engine::inspect::Inspector;
@@ -81,6 +81,17 @@ impl Inspector {
         let named = all.into_iter().filter(|cluster| cluster.to_string().starts_with(&prefix));
         let named: Vec<ClusterId> = named.collect();
         if named.is_empty() { Err(EngineError::UnknownCluster { id: prefix }) } else { Ok(named) }
+    }
+
+    /// The members of these clusters, each list by leaf; none of a cluster that no run in effect knows.
+    ///
+    /// # Errors
+    /// The catalog fails.
+    pub async fn cluster_members(
+        &self,
+        clusters: &[ClusterId],
+    ) -> Result<Vec<Vec<Member>>, EngineError> {
+        Ok(self.catalog.members(clusters).await?)
     }
 
     /// These clusters with the texts of their members.

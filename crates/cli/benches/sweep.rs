@@ -75,6 +75,7 @@ fn entry(set: &Set<'_>, judgment: &Judgment, found: &Found) -> Entry {
         candidates: candidates.collect(),
         delivery: Delivery::default(),
         outcome: None,
+        warnings: Vec::new(),
         took_us: None,
     }
 }

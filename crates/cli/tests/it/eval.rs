@@ -70,6 +70,22 @@ fn a_run_holds_what_a_search_delivers() {
 }
 
 #[test]
+fn what_searches_warn_of_is_said_once_and_kept() {
+    let place = judged();
+    let args = ["eval", "run", "--queries", "q.jsonl", "--out", "run.jsonl"];
+    let reranked = ["--set", "rerank.backend=tei", "--set", "rerank.url=http://127.0.0.1:9"];
+    let ran =
+        place.run(&[&args[..], &reranked, &["--set", "rerank.retries=0"]].concat()).succeeds();
+    let said = ran.stderr();
+    let fallback = said.lines().filter(|line| line.contains("the order is that of fusion"));
+    assert_eq!(fallback.count(), 1, "{said}");
+    assert!(said.contains("warning: 3 of 3 queries: "), "{said}");
+    let entry: Value =
+        serde_json::from_str(bytes(&place, "run.jsonl").lines().nth(1).unwrap()).unwrap();
+    assert!(!list(&entry, "/warnings").is_empty());
+}
+
+#[test]
 fn the_same_run_is_the_same_bytes_and_so_is_its_replay() {
     let place = judged();
     make_run(&place, "run.jsonl", &[]);
@@ -483,7 +499,7 @@ fn a_public_set_is_judged_by_words_alone() {
     assert_eq!(compared["comparisons"][0]["closes"], true);
 }
 
-/// A page and its copy in another folder, which is older and lacks the end of it, and a run over both.
+/// A page, its newer copy in another folder, and a query that is judged by the page.
 fn mirrored() -> Place {
     let place = Place::new();
     let section = |name: &str, word: &str| {

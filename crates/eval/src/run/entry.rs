@@ -196,6 +196,9 @@ pub struct Entry {
     pub delivery: Delivery,
     /// Whether the query was answered well: by its evidence, or as it was judged elsewhere.
     pub outcome: Option<bool>,
+    /// What the search that found the candidates warned of, as a reranker that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Microseconds that retrieval took, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_us: Option<u64>,

@@ -79,6 +79,7 @@ pub(crate) fn entry(
             ..Delivery::default()
         },
         outcome: None,
+        warnings: Vec::new(),
         took_us: None,
     }
 }

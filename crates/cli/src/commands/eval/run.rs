@@ -5,7 +5,7 @@ use crate::args::Args;
 use crate::args::eval::EvalRun;
 use crate::commands::{configuration, open_for_search};
 use crate::interrupt;
-use crate::output::{Output, usage};
+use crate::output::{Output, counted, usage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use umbel::catalog::{ClusterRun, DocumentEntry, StoredDocument};
@@ -22,8 +22,11 @@ use umbel_eval::judgment::Judgment;
 use umbel_eval::measure::Measure;
 use umbel_eval::replay::{Ranked, delivery};
 use umbel_eval::run::{
-    Begun, Candidate, Clusters, Entry, Identity, JudgedLeaf, RUN_VERSION, Spot, begun, parse,
+    Begun, Candidate, Clusters, Entry, Identity, JudgedLeaf, RUN_VERSION, Run, Spot, begun, parse,
 };
+
+/// Different warnings that are shown of a run.
+const WARNINGS: usize = 5;
 
 pub(super) async fn run(args: &Args, run: &EvalRun, output: &Output) -> anyhow::Result<u8> {
     let (text, judgments) = read_judgments(&run.queries)?;
@@ -67,7 +70,26 @@ pub(super) async fn run(args: &Args, run: &EvalRun, output: &Output) -> anyhow::
     drop(bar);
     let finished = parse(&fs_err::read_to_string(&run.out)?)
         .map_err(|error| refused(&run.out, &error, error.hint()))?;
+    warn(&finished, output);
     score::print(&finished, &[], score::FEW_RESAMPLES, output)
+}
+
+/// Says of how many queries the search warned, each warning once.
+fn warn(run: &Run, output: &Output) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for warning in run.entries.iter().flat_map(|entry| &entry.warnings) {
+        *counts.entry(warning).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let of = run.entries.len();
+    for (warning, n) in counts.iter().take(WARNINGS) {
+        output.warning(format!("{n} of {}: {warning}", counted(of, "query", "queries")));
+    }
+    if counts.len() > WARNINGS {
+        let more = counted(counts.len() - WARNINGS, "other warning", "other warnings");
+        output.warning(format!("{more}: `warnings` of the run's lines"));
+    }
 }
 
 /// What the run is made of.
@@ -156,6 +178,7 @@ impl Asking<'_> {
             candidates,
             delivery: delivery(ranked.order, &library, made, |id| places.get(&id).copied()),
             outcome: None,
+            warnings: response.warnings.clone(),
             took_us: latency
                 .then(|| response.timings.iter().map(|(_, took)| took.as_micros() as u64).sum()),
         };

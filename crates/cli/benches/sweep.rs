@@ -68,6 +68,7 @@ fn entry(set: &Set<'_>, judgment: &Judgment, found: &Found) -> Entry {
     Entry {
         id: judgment.id.clone(),
         query: judgment.query.clone(),
+        answers: Vec::new(),
         group: None,
         docs: set.source.pages.iter().map(|(name, _)| name.clone()).collect(),
         relevant: judgment.relevant.clone(),

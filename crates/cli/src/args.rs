@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Stats(Stats),
     /// What the searches of this store did: fire rates, near misses, tokens and times by day, or the records themselves.
     Log(Log),
+    /// Ask the questions of the log again, as it is configured and with `--set`, side by side: what would change for those who asked?
+    Replay(Replay),
     /// Find copies of the same knowledge, mark them, and look at them. Nothing is deleted.
     Dupes(Dupes),
     /// Judge what is found: run judged queries, measure, compare, sweep, tune.
@@ -124,6 +126,18 @@ pub(crate) enum LogCommand {
     Export(LogDays),
     /// How far lists must be read (`search.k_prime`) until enough distinct clusters of duplicates come, and whether that has moved.
     Overfetch(Overfetch),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Replay {
+    /// Records that `umbel log export` made, of this store or of another one; the store's own log by default.
+    #[arg(long, value_name = "FILE", conflicts_with = "days")]
+    pub(crate) log: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) days: LogDays,
+    /// How many of the questions with other passages are shown.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) show: usize,
 }
 
 #[derive(Debug, clap::Args)]

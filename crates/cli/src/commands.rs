@@ -13,6 +13,7 @@ pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod model;
 mod overfetch;
+pub(crate) mod replay;
 pub(crate) mod search;
 mod watch;
 
@@ -29,13 +30,18 @@ use umbel::store::{Layout, lock};
 
 /// The configuration that file, environment and flags give, later ones winning.
 pub(crate) fn configuration(args: &Args, flags: &[String]) -> anyhow::Result<Config> {
+    let sets: Vec<String> = args.sets.iter().chain(flags).cloned().collect();
+    configured(args, &sets)
+}
+
+/// The same with these settings in place of those that were typed.
+pub(crate) fn configured(args: &Args, sets: &[String]) -> anyhow::Result<Config> {
     let default = Path::new("umbel.toml");
     let file = args.config.as_deref().or_else(|| default.exists().then_some(default));
     let environment: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let sets: Vec<String> = args.sets.iter().chain(flags).cloned().collect();
-    Ok(Config::load(file, &environment, &sets)?)
+    Ok(Config::load(file, &environment, sets)?)
 }
 
 /// The configured model, fetched or connected to if need be.

@@ -50,6 +50,7 @@ fn run(args: &Args, output: &Output) -> anyhow::Result<u8> {
             Command::Check(check) => commands::check::run(args, check, output).await,
             Command::Stats(stats) => commands::inspect::stats(args, stats, output).await,
             Command::Log(log) => commands::log::run(args, log, output),
+            Command::Replay(replay) => commands::replay::run(args, replay, output).await,
             Command::Dupes(dupes) => commands::dupes::run(args, dupes, output).await,
             Command::Eval(eval) => commands::eval::run(args, eval, output).await,
             Command::Compact => commands::compact::run(args, output).await,

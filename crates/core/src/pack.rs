@@ -88,20 +88,8 @@ impl Passage {
 
     /// What a generator receives: the prefix, then the text, or what compression kept of it.
     pub fn rendered(&self, document: &Document) -> String {
-        let texts = |spans: &[Span], between: &str| {
-            spans
-                .iter()
-                .map(|&piece| slice(&document.text, piece))
-                .collect::<Vec<_>>()
-                .join(between)
-        };
         let whole = [self.span];
-        let shown = if self.kept.is_empty() { whole.as_slice() } else { &self.kept };
-        let mut lines = texts(&self.prefix, "\n");
-        if !lines.is_empty() {
-            lines.push('\n');
-        }
-        lines + &texts(shown, OMITTED)
+        shown(document, &self.prefix, if self.kept.is_empty() { &whole } else { &self.kept })
     }
 
     /// Shows only these pieces of the passage, and counts what that costs.
@@ -345,6 +333,22 @@ fn reserve(document: &Document, span: Span) -> usize {
     let edges = [starts_line && tokens.is_boundary(span.start), ends_line];
     let in_token = ends_line && !tokens.is_boundary(span.end);
     edges.iter().filter(|clean| !**clean).count() * EDGE_RESERVE_TOKENS + usize::from(in_token)
+}
+
+/// What a generator receives of a span that is delivered whole: table header rows or a fence line above it, then its text.
+pub fn rendered(document: &Document, span: Span) -> String {
+    shown(document, &prefix(document, span), &[span])
+}
+
+fn shown(document: &Document, prefix: &[Span], pieces: &[Span]) -> String {
+    let texts = |spans: &[Span], between: &str| {
+        spans.iter().map(|&piece| slice(&document.text, piece)).collect::<Vec<_>>().join(between)
+    };
+    let mut lines = texts(prefix, "\n");
+    if !lines.is_empty() {
+        lines.push('\n');
+    }
+    lines + &texts(pieces, OMITTED)
 }
 
 /// The prefix of the leaf that a span starts in, where the span does not hold it itself.

@@ -187,7 +187,10 @@ pub fn compare(
 }
 
 /// The entries of both runs, query by query.
-fn paired<'r>(
+///
+/// # Errors
+/// Runs of different judgments, or a query that one of them lacks.
+pub fn paired<'r>(
     (a, run_a): Named<'r>,
     (b, run_b): Named<'r>,
 ) -> Result<Vec<(&'r Entry, &'r Entry)>, CompareError> {

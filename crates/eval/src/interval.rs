@@ -86,6 +86,8 @@ pub enum Method {
     Bootstrap,
     /// The binomial limits of Clopper and Pearson on the discordant pairs.
     Exact,
+    /// The normal approximation by a large-sample variance.
+    Asymptotic,
 }
 
 impl fmt::Display for Method {
@@ -96,6 +98,7 @@ impl fmt::Display for Method {
             Method::Newcombe => "Newcombe",
             Method::Bootstrap => "bootstrap",
             Method::Exact => "exact",
+            Method::Asymptotic => "asymptotic",
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::run::{Candidate, Delivery, Fire, Near, Spot};
 use std::collections::BTreeMap;
 use umbel_core::collapse::{Collapsed, Policy, Standings, collapse};
 use umbel_core::document::Library;
-use umbel_core::hit::{Fusion, Leg, RankedList, fuse};
+use umbel_core::hit::{Fusion, Hit, Leg, RankedList, fuse};
 use umbel_core::id::{DocId, LeafId};
 use umbel_core::merge::{self, Share};
 use umbel_core::pack::Context;
@@ -58,6 +58,11 @@ impl Ranked {
 /// Fuses the candidates, cuts the list and collapses it, as a search does that needs no second one. The standings are those of the
 /// entry's documents, by their places in it.
 pub fn rank(candidates: &[Candidate], standings: &Standings, ranker: &Ranker) -> Ranked {
+    collapsed(fused(candidates, ranker), candidates, standings, ranker)
+}
+
+/// The candidates as one list, cut. The depth and the policy of the ranker have no part in it.
+pub(crate) fn fused(candidates: &[Candidate], ranker: &Ranker) -> Vec<Hit> {
     let limit = ranker.fusion_depth.max(ranker.k_prime);
     let leg = |leg: Leg, weight: f32| {
         let score = |candidate: &Candidate| match leg {
@@ -77,6 +82,16 @@ pub fn rank(candidates: &[Candidate], standings: &Standings, ranker: &Ranker) ->
     let mut hits = fuse(&lists, ranker.fusion);
     support(&mut hits, ranker.support);
     hits.truncate(ranker.k_prime);
+    hits
+}
+
+/// A fused list, one voice a cluster.
+pub(crate) fn collapsed(
+    hits: Vec<Hit>,
+    candidates: &[Candidate],
+    standings: &Standings,
+    ranker: &Ranker,
+) -> Ranked {
     let mut list = collapse(hits, ranker.depth);
     list.choose(ranker.policy, standings);
     Ranked::of(list, candidates)

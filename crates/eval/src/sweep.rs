@@ -11,13 +11,14 @@ use crate::judgment::Reference;
 use crate::measure::{Covered, Wanted, is_success};
 use crate::metric::Place;
 use crate::parent::relevance_ratio;
-use crate::replay::{Ranked, Ranker, rank};
+use crate::replay::{Ranked, Ranker, collapsed, fused};
 use crate::run::{Entry, Spot};
 use crate::share::Share;
 use serde::Serialize;
 use umbel_core::collapse::{Collapsed, Standings};
 use umbel_core::document::Library;
 use umbel_core::expand::expand;
+use umbel_core::hit::Hit;
 use umbel_core::merge::{Item, MergeConfig, MergeTrace, Rule, Satisfiability, merge};
 use umbel_core::pack::{Passage, pack};
 use umbel_core::trace::AssembleConfig;
@@ -67,7 +68,7 @@ pub struct Scored {
 /// Scores a query under each setting, in their order. The documents of the library and of the standings are named by
 /// their places in the entry.
 ///
-/// A list is fused once for all settings that rank alike, merged once for all whose rule does the same with it, and packed once for all
+/// A list is fused once for all settings that rank alike to whatever depth, merged once for all whose rule does the same with it, and packed once for all
 /// that merge it into the same items.
 pub fn score(
     entry: &Entry,
@@ -81,6 +82,7 @@ pub fn score(
         library,
         standings,
         success,
+        fused: Vec::new(),
         lists: Vec::new(),
         merges: Vec::new(),
         variants: Vec::new(),
@@ -95,6 +97,8 @@ struct Bench<'a> {
     library: &'a Library<'a>,
     standings: &'a Standings,
     success: Success,
+    /// Fused lists, by rankers of depth 0.
+    fused: Vec<(Ranker, Vec<Hit>)>,
     lists: Vec<(Ranker, Ranked)>,
     merges: Vec<((Ranker, MergeConfig, usize), Merged)>,
     /// Lists of items that merging gave, each once.
@@ -142,7 +146,8 @@ impl Bench<'_> {
             return *known;
         }
         if self.lists.iter().all(|(known, _)| known != ranker) {
-            self.lists.push((*ranker, rank(&self.entry.candidates, self.standings, ranker)));
+            let ranked = self.rank(ranker);
+            self.lists.push((*ranker, ranked));
         }
         let list = self.lists.iter().find(|(known, _)| known == ranker);
         let nothing = Collapsed::default();
@@ -157,6 +162,18 @@ impl Bench<'_> {
         let merged = Merged { variant, fired: !trace.fires.is_empty(), parents, mostly_unrelated };
         self.merges.push((key, merged));
         merged
+    }
+
+    fn rank(&mut self, ranker: &Ranker) -> Ranked {
+        let candidates = &self.entry.candidates;
+        let without_depth = Ranker { depth: 0, ..*ranker };
+        let known = self.fused.iter().position(|(known, _)| *known == without_depth);
+        let at = known.unwrap_or_else(|| {
+            self.fused.push((without_depth, fused(candidates, ranker)));
+            self.fused.len() - 1
+        });
+        let hits = self.fused.get(at).map(|(_, hits)| hits.clone()).unwrap_or_default();
+        collapsed(hits, candidates, self.standings, ranker)
     }
 
     /// Whether the query is answered by what comes of some items, and the tokens of that. `config` is one without merging.

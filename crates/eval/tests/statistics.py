@@ -10,6 +10,7 @@ import sys
 import numpy as np
 from scipy.stats import binomtest, bootstrap, norm
 from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
@@ -61,6 +62,13 @@ def required_n_of_mean(difference, deviation, level, power):
     return [math.ceil((reach * deviation / difference) ** 2)]
 
 
+def kappa(*counts):
+    side = math.isqrt(len(counts))
+    found = cohens_kappa(np.array(counts).reshape(side, side))
+    half = norm.ppf(0.975) * found.std_kappa
+    return found.kappa, found.kappa - half, found.kappa + half
+
+
 def bootstrap_mean(level, *values):
     drawn = bootstrap(
         (np.array(values),), np.mean, confidence_level=level, n_resamples=10_000, method="percentile",
@@ -79,6 +87,7 @@ FUNCTIONS = {
     "holm": (holm, 1e-12),
     "required_n": (required_n, 0),
     "required_n_of_mean": (required_n_of_mean, 0),
+    "kappa": (kappa, 1e-9),
     # Two random sequences: the quantiles of 10,000 means of 60 values differ by less than this.
     "bootstrap_mean": (bootstrap_mean, 0.02),
 }

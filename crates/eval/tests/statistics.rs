@@ -13,6 +13,7 @@ use umbel_eval::interval::{
     Bootstrap, Interval, Level, Pairs, bootstrap_mean, exact_difference, holm, mcnemar, newcombe,
     required_n, required_n_of_mean, wald, wald_difference, wilson,
 };
+use umbel_eval::kappa::Kappa;
 use umbel_eval::share::Share;
 
 /// A call with its result, as the script reads it.
@@ -48,6 +49,7 @@ fn calls() -> Vec<Value> {
         let n = required_n_of_mean(difference, other, usual, power).unwrap();
         calls.push(call("required_n_of_mean", &arguments, &[n as f64]));
     }
+    calls.extend(kappas());
     let values: Vec<f64> = (0..60).map(|n| f64::from(n * n % 17) / 17.0).collect();
     let arguments: Vec<f64> = std::iter::once(0.95).chain(values.iter().copied()).collect();
     let result = ends(bootstrap_mean(&values, &Bootstrap::default()));
@@ -81,6 +83,28 @@ fn intervals(level: Level) -> Vec<Value> {
         calls.push(call("exact_difference", &arguments, &ends(exact_difference(pairs, level))));
     }
     calls
+}
+
+/// Agreement of two judges with two labels and with three.
+fn kappas() -> Vec<Value> {
+    let tables: [&[u32]; 5] = [
+        &[20, 5, 10, 15],
+        &[90, 1, 2, 3],
+        &[3, 40, 38, 2],
+        &[44, 5, 1, 7, 20, 3, 9, 5, 6],
+        &[10, 0, 2, 0, 5, 0, 1, 1, 9],
+    ];
+    let call_of = |counts: &&[u32]| {
+        let side = counts.len().isqrt();
+        let cells = counts.iter().enumerate();
+        let labels =
+            cells.flat_map(|(at, &n)| std::iter::repeat_n((at / side, at % side), n as usize));
+        let kappa = Kappa::of(labels, Level::CONFIDENCE);
+        let [low, high] = ends(kappa.kappa_interval);
+        let arguments: Vec<f64> = counts.iter().copied().map(f64::from).collect();
+        call("kappa", &arguments, &[kappa.kappa.unwrap(), low, high])
+    };
+    tables.iter().map(call_of).collect()
 }
 
 /// Numbers of queries that only one side got right.

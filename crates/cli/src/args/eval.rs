@@ -22,6 +22,9 @@ pub(crate) enum EvalCommand {
     Replay(EvalReplay),
     /// Give a run's queries outcomes that were judged elsewhere: lines of `{"id", "correct"}`.
     Outcomes(EvalOutcomes),
+    /// Have a language model answer a run's questions from what was delivered, and others judge the answers: right or wrong, or, of two
+    /// runs, which one is better.
+    Answer(EvalAnswer),
     /// Measure a run.
     Score(EvalScore),
     /// Compare runs of the same judgments with the first one, or check a printed table of shares.
@@ -157,6 +160,58 @@ pub(crate) struct EvalOutcomes {
     /// Where the run with these outcomes is kept.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalAnswer {
+    /// The run.
+    pub(crate) run: PathBuf,
+    /// A second run of the same judgments: then the answers of both are compared, and the judge does not know whose is whose.
+    pub(crate) other: Option<PathBuf>,
+    /// Where answers and verdicts are written, one object a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// What judges: a model, as its server calls it, of the generator's server or of another, `MODEL@http://…`; twice for two judges.
+    /// Without it the generator judges itself.
+    #[arg(long = "judge", value_name = "MODEL[@URL]")]
+    pub(crate) judges: Vec<JudgeName>,
+    /// The variable of the environment that holds the key of judges at another address.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) judge_key_variable: String,
+    /// Questions that are under way at once.
+    #[arg(long, value_name = "N", default_value = "4")]
+    pub(crate) concurrency: NonZeroUsize,
+    /// Where answers and verdicts are kept by what was asked, so that nothing is asked twice; by default
+    /// `answers.cache.jsonl` beside `--out`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Which of two answers is shown first.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// A model that judges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JudgeName {
+    /// What its server calls it.
+    pub(crate) model: String,
+    /// The address, where it is another than the generator's.
+    pub(crate) url: Option<String>,
+}
+
+impl FromStr for JudgeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<JudgeName, String> {
+        let (model, url) = match text.split_once("@http") {
+            Some((model, rest)) => (model, Some(format!("http{rest}"))),
+            None => (text, None),
+        };
+        if model.trim().is_empty() {
+            return Err("name the model, as `llama3@http://127.0.0.1:11434`".to_owned());
+        }
+        Ok(JudgeName { model: model.to_owned(), url })
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -78,7 +78,8 @@ impl Generator for UntilAsked {
     }
 }
 
-fn template(path: &str) -> anyhow::Result<Option<String>> {
+/// The prompt of a file; `None` where none is named.
+pub(super) fn template(path: &str) -> anyhow::Result<Option<String>> {
     if path.is_empty() {
         return Ok(None);
     }

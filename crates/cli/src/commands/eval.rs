@@ -1,5 +1,6 @@
 //! `umbel eval`: files and a store in, numbers out.
 
+mod answer;
 mod collapse;
 mod compare;
 mod diagnose;
@@ -8,6 +9,8 @@ mod replay;
 mod run;
 mod score;
 mod sweep;
+
+pub(super) use replay::other_index;
 
 use crate::args::Args;
 use crate::args::eval::{Eval, EvalCheck, EvalCommand, EvalOutcomes, Resampling};
@@ -29,6 +32,7 @@ pub(crate) async fn run(args: &Args, eval: &Eval, output: &Output) -> anyhow::Re
         EvalCommand::Run(run) => run::run(args, run, output).await,
         EvalCommand::Replay(replay) => replay::run(args, replay, output).await,
         EvalCommand::Outcomes(outcomes) => give_outcomes(outcomes, output),
+        EvalCommand::Answer(asked) => answer::run(args, asked, output).await,
         EvalCommand::Score(score) => score::run(score, output),
         EvalCommand::Compare(compare) => compare::run(compare, output),
         EvalCommand::Sweep(sweep) => sweep::run(args, sweep, output).await,

@@ -4,6 +4,7 @@
 
 mod cli;
 
+mod answer;
 mod ask;
 mod bad_input;
 mod change;
@@ -17,6 +18,7 @@ mod formats;
 mod inspect;
 mod log;
 mod metadata;
+mod replay;
 mod search;
 mod server;
 mod store;

@@ -181,6 +181,9 @@ pub struct Entry {
     pub id: String,
     /// The question.
     pub query: String,
+    /// Right answers, if any are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<String>,
     /// The group that it is reported with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,

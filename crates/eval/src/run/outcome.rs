@@ -38,7 +38,7 @@ impl OutcomeError {
     pub fn hint(&self) -> &'static str {
         match self {
             OutcomeError::Empty | OutcomeError::Json { .. } => {
-                r#"one object a line: {"id", "correct": true}"#
+                r#"one object a line: {"id", "correct": true}; `null` where nobody can tell"#
             }
             OutcomeError::Duplicate { .. } => "keep one outcome of the two",
             OutcomeError::Strange => "give outcomes of the queries that the run was made from",
@@ -60,11 +60,14 @@ pub struct Given {
 #[derive(Deserialize)]
 struct Line {
     id: String,
-    correct: bool,
+    // Said to be open is not left out.
+    #[serde(deserialize_with = "Option::deserialize")]
+    correct: Option<bool>,
 }
 
 impl Run {
-    /// Replaces all outcomes by those of lines of `{"id", "correct"}`; a query that they do not name has none.
+    /// Replaces all outcomes by those of lines of `{"id", "correct"}`; a query that they do not name, or of which `correct` is null,
+    /// has none.
     ///
     /// # Errors
     /// The first line that cannot be used, by its number; the run is as it was.
@@ -84,19 +87,20 @@ impl Run {
         if outcomes.is_empty() {
             return Err(OutcomeError::Empty);
         }
-        let given: Vec<Option<bool>> =
-            self.entries.iter().map(|entry| outcomes.get(&entry.id).copied()).collect();
-        let right = Share::count_of(given.iter().flatten(), |correct| *correct);
-        if right.of() == 0 {
+        let known = self.entries.iter().filter(|entry| outcomes.contains_key(&entry.id)).count();
+        if known == 0 {
             return Err(OutcomeError::Strange);
         }
+        let given: Vec<Option<bool>> =
+            self.entries.iter().map(|entry| outcomes.get(&entry.id).copied().flatten()).collect();
+        let right = Share::count_of(given.iter().flatten(), |correct| *correct);
         for (entry, outcome) in self.entries.iter_mut().zip(&given) {
             entry.outcome = *outcome;
         }
         Ok(Given {
             right,
             without: given.iter().filter(|outcome| outcome.is_none()).count(),
-            unknown: outcomes.len() - right.of() as usize,
+            unknown: outcomes.len() - known,
         })
     }
 }

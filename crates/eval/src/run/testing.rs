@@ -59,6 +59,7 @@ pub(crate) fn entry(
     Entry {
         id: id.to_owned(),
         query: format!("what of {id}"),
+        answers: Vec::new(),
         group: None,
         docs: vec!["a".to_owned()],
         relevant: vec![Reference {

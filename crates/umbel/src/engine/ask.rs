@@ -3,22 +3,15 @@
 //! Invariant: whatever the generator does, the context is delivered; every citation is checked against it.
 
 use super::answer::{AskRequest, AskResponse, Citation, SearchRequest, SearchResponse};
+use super::prompt::{Prompt, SEPARATOR, header, numbered, request as request_of};
 use super::{Engine, EngineError};
-use crate::generate::{GenerateRequest, Message, OnDelta};
+use crate::generate::OnDelta;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use umbel_core::document::Document;
 use umbel_core::id::DocId;
-use umbel_core::pack::Passage;
 use umbel_core::span::Span;
 
-/// What is said to the model before the question, where no template is given.
-const SYSTEM: &str = "Answer the question from the numbered passages below, and from nothing else. After each statement name the passages that it rests on, as [1] or [2][3]. If the passages do not hold the answer, say so.";
-/// What is asked, where no template is given.
-const PROMPT: &str = "{context}\n\nQuestion: {question}";
-
-/// What stands between two passages.
-const SEPARATOR: &str = "\n\n";
 /// A number that no passage's is longer than, for counting.
 const WIDEST_NUMBER: usize = 999;
 /// Tokens kept back for where the parts of a prompt meet: they may be cut otherwise than apart.
@@ -38,12 +31,9 @@ impl Engine {
         on_delta: OnDelta<'_>,
     ) -> Result<AskResponse, EngineError> {
         let generator = self.generator.as_deref().ok_or(EngineError::NoGenerator)?;
-        let template = request.template.as_deref();
-        if let Some(missing) = template.and_then(missing_place) {
-            return Err(EngineError::Template { missing });
-        }
+        let prompt = Prompt::new(request.template.as_deref())?;
         let question = &request.search.query;
-        let around = messages(template, "", question);
+        let around = prompt.messages("", question);
         let reserve =
             around.iter().map(|message| self.counter.count(&message.content)).sum::<usize>();
         let search = self.search_for_prompt(&request.search, reserve + SEAM_TOKENS).await?;
@@ -59,13 +49,13 @@ impl Engine {
         if response.search.context.passages.is_empty() {
             return Ok(response);
         }
-        let settings = &request.search.config.settings().generate;
-        let asked = GenerateRequest {
-            messages: messages(template, &rendered(&response.search), question),
-            max_tokens: (settings.max_tokens > 0).then_some(settings.max_tokens),
-            temperature: Some(settings.temperature),
-            ..GenerateRequest::default()
-        };
+        let search = &response.search;
+        let shown = search.context.passages.iter().filter_map(|passage| {
+            let document = &search.documents.get(&passage.doc)?.document;
+            Some((document, passage.node, passage.rendered(document)))
+        });
+        let messages = prompt.messages(&numbered(shown), question);
+        let asked = request_of(messages, &request.search.config.settings().generate);
         match generator.generate(&asked, on_delta).await {
             Ok(generation) => {
                 response.answer = generation.text;
@@ -100,43 +90,6 @@ impl Engine {
             })
         };
         self.search_within(request, reserve_tokens, Some(&frame), None).await
-    }
-}
-
-/// The line before a passage: its number, and the headings above it.
-fn header(number: usize, document: &Document, node: u32) -> String {
-    let tree = &document.tree;
-    let path = tree.node(node).map(|node| tree.heading_texts(&node.path)).unwrap_or_default();
-    let title = Some(document.title.clone()).filter(|title| path.first() != Some(title));
-    let place: Vec<String> = title.into_iter().chain(path).collect();
-    format!("[{number}] {}\n", place.join(" > "))
-}
-
-/// The passages as the model is given them: numbered from 1, each under its headings.
-fn rendered(response: &SearchResponse) -> String {
-    let passage = |(at, passage): (usize, &Passage)| {
-        let document = &response.documents.get(&passage.doc)?.document;
-        Some(header(at + 1, document, passage.node) + &passage.rendered(document))
-    };
-    let passages = response.context.passages.iter().enumerate().filter_map(passage);
-    passages.collect::<Vec<_>>().join(SEPARATOR)
-}
-
-/// The place that a template lacks.
-fn missing_place(template: &str) -> Option<&'static str> {
-    ["{context}", "{question}"].into_iter().find(|place| !template.contains(place))
-}
-
-fn messages(template: Option<&str>, context: &str, question: &str) -> Vec<Message> {
-    // The question goes in first: what stands in the context is not replaced again.
-    let fill = |template: &str| {
-        let parts: Vec<String> =
-            template.split("{context}").map(|part| part.replace("{question}", question)).collect();
-        Message::user(parts.join(context))
-    };
-    match template {
-        Some(template) => vec![fill(template)],
-        None => vec![Message::system(SYSTEM), fill(PROMPT)],
     }
 }
 
@@ -183,15 +136,5 @@ mod tests {
         check("Never [4] or [0].", &[(4, None, 1), (0, None, 1)]);
         check("A [link](x), a [1](link), [x], [1 [2] and [3", &[(2, Some(1), 1)]);
         check("[99999999999999999999999]", &[]);
-    }
-
-    #[test]
-    fn a_template_is_filled_and_what_it_lacks_is_named() {
-        let filled = |template: &str, context: &str| messages(Some(template), context, "why?");
-        let made = filled("Q: {question}\n{context}", "the {question} of {context}");
-        assert_eq!(made, [Message::user("Q: why?\nthe {question} of {context}")]);
-        assert_eq!(missing_place("{context}"), Some("{question}"));
-        assert_eq!(missing_place("{question}"), Some("{context}"));
-        assert_eq!(missing_place(PROMPT), None);
     }
 }

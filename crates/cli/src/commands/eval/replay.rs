@@ -54,18 +54,23 @@ pub(super) fn changed(run: &Identity, sets: &[String]) -> anyhow::Result<Config>
     Ok(config)
 }
 
-/// Whether candidates of a run made with `was` answer for `is`.
-fn answerable(was: &Settings, is: &Settings, candidates: usize) -> anyhow::Result<()> {
-    let again = "make a run with these settings: `umbel eval run --set …`";
-    let refuse = |what: String| Err(usage(what, again));
+/// The settings, if any, in which two configurations differ and that make another index.
+pub(crate) fn other_index(was: &Settings, is: &Settings) -> Option<&'static str> {
     let parts = [
         ("read", was.read == is.read),
         ("leaf", was.leaf == is.leaf),
         ("embed", was.embed == is.embed),
         ("lexical", was.lexical == is.lexical),
-        ("rerank", was.rerank == is.rerank),
     ];
-    if let Some((part, _)) = parts.iter().find(|(_, same)| !same) {
+    parts.iter().find(|(_, same)| !same).map(|(part, _)| *part)
+}
+
+/// Whether candidates of a run made with `was` answer for `is`.
+fn answerable(was: &Settings, is: &Settings, candidates: usize) -> anyhow::Result<()> {
+    let again = "make a run with these settings: `umbel eval run --set …`";
+    let refuse = |what: String| Err(usage(what, again));
+    let parts = other_index(was, is).or_else(|| (was.rerank != is.rerank).then_some("rerank"));
+    if let Some(part) = parts {
         return refuse(format!(
             "settings of `{part}` change the candidates: no run holds the answer"
         ));

@@ -171,6 +171,7 @@ impl Asking<'_> {
         let mut entry = Entry {
             id: judgment.id.clone(),
             query: judgment.query.clone(),
+            answers: judgment.answers.clone(),
             group: judgment.group.clone(),
             docs: ids.iter().filter_map(|id| Some(self.catalog.get(id)?.name.clone())).collect(),
             relevant: judgment.relevant.clone(),

@@ -10,7 +10,7 @@ mod verdict;
 
 use crate::interval::{Bootstrap, Level, Pairs, holm, mcnemar};
 use crate::measure::{Measure, Unsupported};
-use crate::run::{Entry, Run};
+use crate::run::{Entry, Run, Unit};
 use crate::share::Share;
 use crate::strata::{Effect, Outcome, Strata};
 use serde::Serialize;
@@ -104,6 +104,16 @@ pub enum CompareError {
         /// Hash of the second one's judgments.
         of_b: String,
     },
+    /// One ranks documents and the other leaves.
+    #[error(
+        "`{documents}` ranks documents and `{leaves}` leaves: their figures are of different things"
+    )]
+    Unit {
+        /// The run of documents.
+        documents: String,
+        /// The other one.
+        leaves: String,
+    },
     /// One of them lacks a query, which could not be judged there.
     #[error("`{run}` lacks query `{id}`, and {n} in all")]
     Lacks {
@@ -140,6 +150,9 @@ impl CompareError {
         match self {
             CompareError::Queries { .. } => {
                 "make both with `umbel eval run` from the same file of judgments".to_owned()
+            }
+            CompareError::Unit { .. } => {
+                "compare runs of one kind: two that `umbel eval import trec-run` made, or two of `umbel eval run`".to_owned()
             }
             CompareError::Lacks { .. } => {
                 "judge the same documents for both, or take the queries that one store cannot judge out of the file".to_owned()
@@ -198,6 +211,15 @@ pub fn paired<'r>(
     if of_a != of_b {
         let (a, b) = (a.to_owned(), b.to_owned());
         return Err(CompareError::Queries { a, b, of_a: of_a.clone(), of_b: of_b.clone() });
+    }
+    let (documents, leaves) = match (run_a.identity.unit, run_b.identity.unit) {
+        (Unit::Document, Unit::Leaf) => (Some(a), b),
+        (Unit::Leaf, Unit::Document) => (Some(b), a),
+        _ => (None, b),
+    };
+    if let Some(documents) = documents {
+        let (documents, leaves) = (documents.to_owned(), leaves.to_owned());
+        return Err(CompareError::Unit { documents, leaves });
     }
     let by_id: BTreeMap<&str, &Entry> = run_b.entries.iter().map(|e| (e.id.as_str(), e)).collect();
     let known: BTreeSet<&str> = run_a.entries.iter().map(|e| e.id.as_str()).collect();

@@ -20,6 +20,7 @@ pub mod compare;
 pub mod answer;
 pub mod collapse;
 pub mod sweep;
+pub mod chunking;
 pub mod locate;
 pub mod relevance;
 pub mod misses;

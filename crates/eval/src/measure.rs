@@ -7,7 +7,7 @@ mod name;
 use crate::judgment::Reference;
 use crate::metric::{self, COVERED_PERCENT, Evidence, Place, coverage};
 use crate::ranking::{Ranking, is_relevant, rank};
-use crate::run::{Delivery, Entry, Identity, Spot};
+use crate::run::{Delivery, Entry, Identity, Spot, Unit};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -99,6 +99,12 @@ pub enum Unsupported {
         /// `search.depth` of the run.
         depth: usize,
     },
+    /// The run holds lists of documents, and nothing was delivered from them.
+    #[error("`{measure}` looks at what was delivered, and the run only ranks documents")]
+    NoContext {
+        /// The measure.
+        measure: String,
+    },
 }
 
 impl Unsupported {
@@ -109,6 +115,9 @@ impl Unsupported {
                 format!(
                     "make the run with `--set search.depth={k} --set search.k_prime={k}`, or ask for less"
                 )
+            }
+            Unsupported::NoContext { .. } => {
+                "ask for `nDCG@k`, `R@k` or `MRR`, or give the run outcomes".to_owned()
             }
         }
     }
@@ -219,6 +228,13 @@ impl Measure {
     /// # Errors
     /// [`Unsupported`], with the reason.
     pub fn supported_by(self, run: &Identity) -> Result<(), Unsupported> {
+        match self {
+            Measure::Ndcg(_) | Measure::Recall(_) | Measure::ReciprocalRank | Measure::Outcome => {}
+            _ if run.unit == Unit::Document => {
+                return Err(Unsupported::NoContext { measure: self.to_string() });
+            }
+            _ => {}
+        }
         match self {
             Measure::Ndcg(k)
             | Measure::Recall(k)

@@ -5,12 +5,14 @@
 
 mod entry;
 mod file;
+mod import;
 mod outcome;
 
 use serde::{Deserialize, Serialize};
 
 pub use entry::{Candidate, Delivery, Entry, Fire, JudgedLeaf, Near, Spot};
 pub use file::{Begun, ResumeError, RunError, begun, parse};
+pub use import::{ImportedRun, TrecRunError, trec_run};
 pub use outcome::{Given, OutcomeError};
 
 /// The version of the file: it rises when a field changes its meaning.
@@ -48,6 +50,27 @@ pub struct Identity {
     pub depth: usize,
     /// Whether the pure core alone made the contexts, so that they can be made again from the candidates.
     pub replays: bool,
+    /// What its lists rank.
+    #[serde(default, skip_serializing_if = "Unit::is_leaf")]
+    pub unit: Unit,
+}
+
+/// What a ranked list is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Leaves, from which passages were delivered.
+    #[default]
+    Leaf,
+    /// Documents: the list of another tool, from which nothing was delivered.
+    Document,
+}
+
+impl Unit {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_leaf(&self) -> bool {
+        *self == Unit::Leaf
+    }
 }
 
 /// The cluster run that marked the duplicates of a store.

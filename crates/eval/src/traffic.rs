@@ -133,8 +133,8 @@ pub fn traffic(asked: &[Asked], bootstrap: &Bootstrap) -> Traffic {
         logged_fired: share(sum(|one| one.logged_fired)),
         logged_tokens: (searches > 0)
             .then(|| sum(|one| one.logged_tokens) as f64 / searches as f64),
-        before: side(asked.iter().map(|one| &one.before), bootstrap),
-        after: side(asked.iter().map(|one| &one.after), bootstrap),
+        before: side(&asked.iter().map(|one| &one.before).collect::<Vec<_>>(), bootstrap),
+        after: side(&asked.iter().map(|one| &one.after).collect::<Vec<_>>(), bootstrap),
         fires_only_before: only(|one| one.before.fired && !one.after.fired),
         fires_only_after: only(|one| !one.before.fired && one.after.fired),
         tokens_added: mean(tokens.iter().map(|(before, after)| after - before)),
@@ -144,10 +144,10 @@ pub fn traffic(asked: &[Asked], bootstrap: &Bootstrap) -> Traffic {
     }
 }
 
-fn side<'d>(did: impl Iterator<Item = &'d Did> + Clone, bootstrap: &Bootstrap) -> Side {
-    let fired = Share::count_of(did.clone(), |did| did.fired);
-    let average = |of: fn(&Did) -> usize| mean(did.clone().map(|did| of(did) as f64));
-    let mut took: Vec<u64> = did.clone().map(|did| did.took_us).collect();
+fn side(did: &[&Did], bootstrap: &Bootstrap) -> Side {
+    let fired = Share::count_of(did, |did| did.fired);
+    let average = |of: fn(&Did) -> usize| mean(did.iter().map(|did| of(did) as f64));
+    let mut took: Vec<u64> = did.iter().map(|did| did.took_us).collect();
     took.sort_unstable();
     // Quantiles by nearest rank.
     let at = |percent: usize| {

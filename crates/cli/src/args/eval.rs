@@ -44,8 +44,50 @@ pub(crate) enum EvalCommand {
     /// What collapsing duplicates does to a run: unique clusters, recall and success with and without it, by each policy, crediting
     /// the judged copy only and any member of its cluster.
     Collapse(EvalCollapse),
-    /// Make judgments of those of other tools.
+    /// Make judgments of those of other tools, and runs of theirs.
     Import(EvalImport),
+    /// Run a public benchmark, with the chunkers of its table and with ours.
+    Bench(EvalBench),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalBench {
+    #[command(subcommand)]
+    pub(crate) which: Benchmark,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Benchmark {
+    /// Chroma's "Evaluating Chunking Strategies for Retrieval".
+    Chroma(ChromaBench),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChromaBench {
+    /// A folder with `corpus/` (the five texts) and `queries.jsonl` (the questions and their spans in bytes).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// Only what cutting alone allows: the number of chunks, and PrecisionΩ.
+    #[arg(long)]
+    pub(crate) no_model: bool,
+    /// Where a chunk is said to be: where it was cut, or, as in the published code, where its text stands first.
+    #[arg(long, value_name = "HOW", default_value = "exact")]
+    pub(crate) locate: LocateBy,
+    /// Chunks that are retrieved.
+    #[arg(long, value_name = "K", default_value = "5")]
+    pub(crate) top: NonZeroUsize,
+    /// Only these chunkers, as `TokenText 250/0` or `Umbel`; may be repeated. All of the table by default.
+    #[arg(long = "only", value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+}
+
+/// Where a chunk is said to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LocateBy {
+    /// Where it was cut.
+    Exact,
+    /// At the first place of its file where the same text stands.
+    First,
 }
 
 #[derive(Debug, clap::Args)]
@@ -341,6 +383,20 @@ pub(crate) enum ImportFrom {
         #[arg(long, value_name = "TEXT", default_value = "")]
         suffix: String,
         /// Where the judgments are written.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// A run of another tool, in TREC's format (`query Q0 document rank score tag`): a run to score and compare by document.
+    TrecRun {
+        /// The run.
+        run: PathBuf,
+        /// The judgments, as `import trec` makes them of qrels.
+        #[arg(long, value_name = "FILE")]
+        queries: PathBuf,
+        /// What stands behind a document's id in the judgments, as `.md`.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        suffix: String,
+        /// Where the run is written.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },

@@ -1,6 +1,7 @@
 //! `umbel eval`: files and a store in, numbers out.
 
 mod answer;
+mod bench;
 mod collapse;
 mod compare;
 mod diagnose;
@@ -13,7 +14,7 @@ mod sweep;
 pub(super) use replay::other_index;
 
 use crate::args::Args;
-use crate::args::eval::{Eval, EvalCheck, EvalCommand, EvalOutcomes, Resampling};
+use crate::args::eval::{Benchmark, Eval, EvalCheck, EvalCommand, EvalOutcomes, Resampling};
 use crate::output::{Output, counted, usage};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,9 @@ pub(crate) async fn run(args: &Args, eval: &Eval, output: &Output) -> anyhow::Re
         EvalCommand::FireRate(asked) => diagnose::fire_rate(args, asked, output),
         EvalCommand::Collapse(asked) => collapse::run(args, asked, output).await,
         EvalCommand::Import(import) => import::run(import, output),
+        EvalCommand::Bench(bench) => match &bench.which {
+            Benchmark::Chroma(chroma) => bench::chroma(args, chroma, output).await,
+        },
     }
 }
 

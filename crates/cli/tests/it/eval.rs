@@ -469,6 +469,50 @@ fn judgments_of_other_tools_are_read() {
 }
 
 #[test]
+fn runs_of_other_tools_are_scored_and_compared_by_document() {
+    let place = Place::new();
+    place.write("qrels", "1 0 d1 3\n1 0 d2 1\n2 0 d3 1\n");
+    place.write("topics", "1\tlake\n2\tmud\n");
+    let import =
+        ["eval", "import", "trec", "--qrels", "qrels", "--queries", "topics", "--out", "q.jsonl"];
+    place.run(&import).succeeds();
+    place.write(
+        "bm25",
+        "1 Q0 d2 1 9.5 bm25\n1 Q0 d1 2 8 bm25\n2 Q0 d9 1 7 bm25\n3 Q0 d9 1 7 bm25\n",
+    );
+    place.write("dense", "1 Q0 d1 1 0.9 dense\n1 Q0 d2 2 0.8 dense\n");
+    let run = |name: &str| {
+        let out = format!("{name}.jsonl");
+        let args = ["eval", "import", "trec-run", name, "--queries", "q.jsonl", "--out", &out];
+        place.run(&args)
+    };
+    run("bm25").succeeds().warns("1 query is left out: not judged");
+    run("dense").succeeds().warns("1 query is without a list");
+    let scored = place.run(&["eval", "score", "bm25.jsonl", "--metric", "nDCG@2"]).succeeds();
+    // (1 + 3 / log2 3) / (3 + 1 / log2 3) and 0, on average.
+    assert!(scored.stdout().contains("39.8 %"), "{}", scored.stdout());
+    let args =
+        ["eval", "compare", "bm25.jsonl", "dense.jsonl", "--metric", "MRR", "--by", "nothing"];
+    place.run(&args).succeeds();
+    place
+        .run(&["eval", "score", "bm25.jsonl", "--metric", "Tokens"])
+        .fails(2, "only ranks documents");
+    let replay = ["eval", "replay", "bm25.jsonl", "--out", "x.jsonl"];
+    place.run(&replay).fails(2, "nothing was delivered");
+    place.write("bm25", "1 Q0 d2 1 inf bm25\n");
+    run("bm25").fails(2, "line 1: score `inf`");
+
+    let ours = judged();
+    make_run(&ours, "run.jsonl", &[]);
+    ours.write("theirs", "lake Q0 birds.md 1 1 t\n");
+    let args =
+        ["eval", "import", "trec-run", "theirs", "--queries", "q.jsonl", "--out", "theirs.jsonl"];
+    ours.run(&args).succeeds();
+    ours.run(&["eval", "compare", "run.jsonl", "theirs.jsonl", "--metric", "MRR"])
+        .fails(2, "different things");
+}
+
+#[test]
 fn a_public_set_is_judged_by_words_alone() {
     let Some(folder) = shared("data/anthropic-docs-rag") else { return };
     let place = Place::new();

@@ -7,6 +7,7 @@ mod cli;
 mod answer;
 mod ask;
 mod bad_input;
+mod bench;
 mod change;
 mod corpora;
 mod crash;

@@ -1,6 +1,6 @@
 //! Small runs, and a document to replay them on.
 
-use super::{Candidate, Delivery, Entry, Fire, Identity, JudgedLeaf, RUN_VERSION, Run, Spot};
+use super::{Candidate, Delivery, Entry, Fire, Identity, JudgedLeaf, RUN_VERSION, Run, Spot, Unit};
 use crate::judgment::Reference;
 use umbel_core::document::Document;
 use umbel_core::hit::{Ancestor, LeafRecord};
@@ -103,6 +103,7 @@ pub(crate) fn run(entries: Vec<Entry>) -> Run {
         candidates: 100,
         depth: 60,
         replays: true,
+        unit: Unit::Leaf,
     };
     Run { identity, entries }
 }

@@ -6,7 +6,7 @@ mod exchange;
 mod print;
 
 use self::exchange::{Cache, Speaker, Unsaid};
-use super::replay::Shelf;
+use super::replay::{Shelf, delivers};
 use super::{read_run, write_lines};
 use crate::args::Args;
 use crate::args::eval::{EvalAnswer, JudgeName};
@@ -74,6 +74,7 @@ pub(super) async fn run(args: &Args, asked: &EvalAnswer, output: &Output) -> any
 /// A run whose contexts are known: what compression kept of them is not in it.
 fn read(path: &PathBuf) -> anyhow::Result<Run> {
     let run = read_run(path)?;
+    delivers(&run.identity)?;
     if Config::stored(&run.identity.settings, &[])?.settings().search.keep < 1.0 {
         return Err(usage(
             format!("`{}` holds no texts: its passages were compressed", path.display()),

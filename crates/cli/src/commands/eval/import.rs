@@ -1,12 +1,13 @@
 //! `umbel eval import`: judgments of other tools → ours, and a BEIR corpus → files to index.
 
-use super::{read, refused, write_lines};
+use super::{hash, read, read_judgments, refused, score, write_lines, write_run};
 use crate::args::eval::{EvalImport, ImportFrom};
 use crate::output::{Output, counted, usage};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use umbel_eval::judgment::{Import, beir, trec};
+use umbel_eval::run::trec_run;
 
 #[derive(Serialize)]
 struct ImportJson {
@@ -25,6 +26,9 @@ pub(super) fn run(import: &EvalImport, output: &Output) -> anyhow::Result<u8> {
             write_lines(out, &imported.judgments)?;
             (imported, 0)
         }
+        ImportFrom::TrecRun { run, queries, suffix, out } => {
+            return import_run(run, queries, suffix, out, output);
+        }
         ImportFrom::Beir { folder, split, out } => {
             let qrels = folder.join("qrels").join(format!("{split}.tsv"));
             let imported = beir(&read(&qrels)?, &read(&folder.join("queries.jsonl"))?, file_name)
@@ -36,6 +40,29 @@ pub(super) fn run(import: &EvalImport, output: &Output) -> anyhow::Result<u8> {
     };
     print(&imported, documents, output)?;
     Ok(u8::from(imported.judgments.is_empty()))
+}
+
+fn import_run(
+    run: &Path,
+    queries: &Path,
+    suffix: &str,
+    out: &Path,
+    output: &Output,
+) -> anyhow::Result<u8> {
+    let (judgments_text, judgments) = read_judgments(queries)?;
+    let name = |doc: &str| format!("{doc}{suffix}");
+    let imported = trec_run(&read(run)?, &judgments, &hash(&judgments_text), name)
+        .map_err(|error| refused(run, &error, error.hint()))?;
+    write_run(out, &imported.run)?;
+    for (n, what) in [
+        (imported.without_list, "without a list: answered with nothing"),
+        (imported.unjudged, "left out: not judged"),
+    ] {
+        if n > 0 {
+            output.warning(format!("{} {what}", counted(n, "query is", "queries are")));
+        }
+    }
+    score::print(&imported.run, &[], score::FEW_RESAMPLES, output)
 }
 
 fn print(imported: &Import, documents: usize, output: &Output) -> anyhow::Result<()> {

@@ -16,7 +16,7 @@ use umbel::core::id::DocId;
 use umbel::engine::inspect::Inspector;
 use umbel_eval::measure::Measure;
 use umbel_eval::replay::{Ranker, assemble, rank};
-use umbel_eval::run::{Entry, Identity, Run};
+use umbel_eval::run::{Entry, Identity, Run, Unit};
 
 pub(super) async fn run(args: &Args, replay: &EvalReplay, output: &Output) -> anyhow::Result<u8> {
     let mut run = read_run(&replay.run)?;
@@ -40,8 +40,20 @@ pub(super) async fn run(args: &Args, replay: &EvalReplay, output: &Output) -> an
     score::print(&run, &[], score::FEW_RESAMPLES, output)
 }
 
+/// Refuses a run from which nothing was delivered.
+pub(super) fn delivers(run: &Identity) -> anyhow::Result<()> {
+    match run.unit {
+        Unit::Leaf => Ok(()),
+        Unit::Document => Err(usage(
+            "the run only ranks the documents of another tool: nothing was delivered",
+            "make a run with `umbel eval run`",
+        )),
+    }
+}
+
 /// The configuration of a run with settings changed that its candidates can answer.
 pub(super) fn changed(run: &Identity, sets: &[String]) -> anyhow::Result<Config> {
+    delivers(run)?;
     if !run.replays {
         return Err(usage(
             "the run cannot be replayed: its passages were reranked or compressed",

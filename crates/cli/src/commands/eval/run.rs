@@ -22,7 +22,8 @@ use umbel_eval::judgment::Judgment;
 use umbel_eval::measure::Measure;
 use umbel_eval::replay::{Ranked, delivery};
 use umbel_eval::run::{
-    Begun, Candidate, Clusters, Entry, Identity, JudgedLeaf, RUN_VERSION, Run, Spot, begun, parse,
+    Begun, Candidate, Clusters, Entry, Identity, JudgedLeaf, RUN_VERSION, Run, Spot, Unit, begun,
+    parse,
 };
 
 /// Different warnings that are shown of a run.
@@ -116,6 +117,7 @@ async fn identity(
         candidates: settings.search.fusion_depth.max(settings.search.k_prime),
         depth: settings.search.depth,
         replays: settings.rerank.backend == RerankBackend::None && settings.search.keep >= 1.0,
+        unit: Unit::Leaf,
     })
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use umbel_eval::compare::{Figure, figure};
 use umbel_eval::interval::Interval;
 use umbel_eval::measure::{Description, Measure};
-use umbel_eval::run::{Identity, Run};
+use umbel_eval::run::{Identity, Run, Unit};
 use umbel_eval::share::{Share, points};
 
 /// What the summary of a run that has just been made resamples by.
@@ -86,7 +86,11 @@ pub(super) fn print(
         output.json(&ScoreJson { identity, queries: run.entries.len(), fire_rate, metrics })?;
         return Ok(0);
     }
-    output.line(format!("{} queries; the rule fired on {fire_rate}", number(run.entries.len())));
+    let queries = number(run.entries.len());
+    output.line(match run.identity.unit {
+        Unit::Leaf => format!("{queries} queries; the rule fired on {fire_rate}"),
+        Unit::Document => format!("{queries} queries, by document"),
+    });
     for (MetricJson { metric, figure, without_figure, .. }, &measure) in
         metrics.iter().zip(&measures)
     {

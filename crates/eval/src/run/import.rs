@@ -123,9 +123,12 @@ pub fn trec_run(
     Ok(ImportedRun { run: Run { identity, entries }, without_list, unjudged })
 }
 
-/// The documents of each query with their scores, best first, and the tag of the first line.
-fn lists(text: &str) -> Result<(BTreeMap<&str, Vec<(&str, f64)>>, String), TrecRunError> {
-    let mut lists: BTreeMap<&str, Vec<(&str, f64)>> = BTreeMap::new();
+/// Documents with their scores, by query.
+type Lists<'t> = BTreeMap<&'t str, Vec<(&'t str, f64)>>;
+
+/// The documents of each query, best first, and the tag of the first line.
+fn lists(text: &str) -> Result<(Lists<'_>, String), TrecRunError> {
+    let mut lists = Lists::new();
     let mut seen = BTreeSet::new();
     let mut tag = None;
     for (index, content) in text.trim_start_matches('\u{feff}').lines().enumerate() {

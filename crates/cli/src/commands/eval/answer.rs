@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::output::{Output, usage};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ pub(super) async fn run(args: &Args, asked: &EvalAnswer, output: &Output) -> any
     Prompt::new(template.as_deref())?;
     let run = read(&asked.run)?;
     let shelf = Shelf::open(&args.store, &run).await?;
-    let other = asked.other.as_ref().map(read).transpose()?;
+    let other = asked.other.as_deref().map(read).transpose()?;
     let tasks: Vec<Task> = match &other {
         None => run.entries.iter().map(|entry| task(&shelf, entry, None)).collect(),
         Some(other) => {
@@ -72,7 +72,7 @@ pub(super) async fn run(args: &Args, asked: &EvalAnswer, output: &Output) -> any
 }
 
 /// A run whose contexts are known: what compression kept of them is not in it.
-fn read(path: &PathBuf) -> anyhow::Result<Run> {
+fn read(path: &Path) -> anyhow::Result<Run> {
     let run = read_run(path)?;
     delivers(&run.identity)?;
     if Config::stored(&run.identity.settings, &[])?.settings().search.keep < 1.0 {

@@ -25,3 +25,4 @@ pub mod locate;
 pub mod relevance;
 pub mod misses;
 pub mod traffic;
+pub mod report;

@@ -32,6 +32,23 @@ pub enum Figure {
     },
 }
 
+impl Figure {
+    /// The share, 0 to 1, or the mean; `None` without queries.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Figure::Count { share, .. } => share.proportion(),
+            Figure::Mean { mean, .. } => *mean,
+        }
+    }
+
+    /// Where the true value plausibly lies; `None` without queries.
+    pub fn interval(&self) -> Option<Interval> {
+        match self {
+            Figure::Count { interval, .. } | Figure::Mean { interval, .. } => *interval,
+        }
+    }
+}
+
 /// How a difference was tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

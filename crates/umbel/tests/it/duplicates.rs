@@ -260,7 +260,8 @@ fn d3_pages_of_ten_hold_distinct_clusters() {
     let totals: Vec<_> = pages.iter().map(|page| wire::search(page).total).collect();
     assert_eq!((totals[0].clusters <= 50, totals[0].relation.as_ref()), (true, "at least"));
     assert_eq!((totals[4].clusters, totals[4].relation.as_ref()), (50, "exact"));
-    let mut warnings = pages.iter().flat_map(|page| &page.warnings);
+    // The last one has no more than it delivers, and says so where its leaves would have been enough without duplicates.
+    let mut warnings = pages.iter().take(4).flat_map(|page| &page.warnings);
     assert!(warnings.all(|warning| !warning.contains("distinct clusters:")));
 }
 

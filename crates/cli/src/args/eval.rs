@@ -44,6 +44,8 @@ pub(crate) enum EvalCommand {
     /// What collapsing duplicates does to a run: unique clusters, recall and success with and without it, by each policy, crediting
     /// the judged copy only and any member of its cluster.
     Collapse(EvalCollapse),
+    /// One page of HTML that shows runs: what a rule does where it acts, what it costs, and each query with its texts.
+    Report(EvalReport),
     /// Make judgments of those of other tools, and runs of theirs.
     Import(EvalImport),
     /// Run a public benchmark, with the chunkers of its table and with ours.
@@ -283,6 +285,17 @@ pub(crate) struct EvalCompare {
     /// Runs of the same judgments; the first one is what the others are compared with.
     #[arg(required_unless_present = "table", value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) how: Comparing,
+    /// A printed table of shares to check instead, in JSON: `{"fired": 16, "unfired": 384, "systems": [{"name", "fired": "56.3",
+    /// "unfired": "74.2", "pooled": "73.5"}]}`.
+    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
+    pub(crate) table: Option<PathBuf>,
+}
+
+/// How runs are compared.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Comparing {
     /// What to measure, as `EvidenceRecall`; may be repeated.
     #[arg(long = "metric", value_name = "METRIC")]
     pub(crate) measures: Vec<Measure>,
@@ -291,10 +304,28 @@ pub(crate) struct EvalCompare {
     pub(crate) by: SplitBy,
     #[command(flatten)]
     pub(crate) resampling: Resampling,
-    /// A printed table of shares to check instead, in JSON: `{"fired": 16, "unfired": 384, "systems": [{"name", "fired": "56.3",
-    /// "unfired": "74.2", "pooled": "73.5"}]}`.
-    #[arg(long, value_name = "FILE", conflicts_with = "runs")]
-    pub(crate) table: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvalReport {
+    /// Runs of the same judgments; the first one is what the others are compared with. One alone is compared with itself without
+    /// merging.
+    #[arg(required = true, value_name = "RUN", num_args = 1..=6)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Where the page is written.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub(crate) out: PathBuf,
+    /// What stands above it.
+    #[arg(long, value_name = "TEXT", default_value = "What the rule does where it acts")]
+    pub(crate) title: String,
+    /// Queries that are shown with their texts, those that changed first.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// What documents are grouped by.
+    #[arg(long, value_name = "WHAT", default_value = "folder")]
+    pub(crate) kinds: KindBy,
+    #[command(flatten)]
+    pub(crate) how: Comparing,
 }
 
 /// What queries are split by.

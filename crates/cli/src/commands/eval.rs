@@ -7,6 +7,7 @@ mod compare;
 mod diagnose;
 mod import;
 mod replay;
+mod report;
 mod run;
 mod score;
 mod sweep;
@@ -43,6 +44,7 @@ pub(crate) async fn run(args: &Args, eval: &Eval, output: &Output) -> anyhow::Re
         EvalCommand::Harvest(asked) => diagnose::harvest(args, asked, output).await,
         EvalCommand::FireRate(asked) => diagnose::fire_rate(args, asked, output),
         EvalCommand::Collapse(asked) => collapse::run(args, asked, output).await,
+        EvalCommand::Report(asked) => report::run(args, asked, output).await,
         EvalCommand::Import(import) => import::run(import, output),
         EvalCommand::Bench(bench) => match &bench.which {
             Benchmark::Chroma(chroma) => bench::chroma(args, chroma, output).await,

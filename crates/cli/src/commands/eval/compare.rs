@@ -2,7 +2,7 @@
 
 use super::score::{change, interval_words, words};
 use super::{bootstrap, read, read_run, refused};
-use crate::args::eval::{EvalCompare, SplitBy};
+use crate::args::eval::{Comparing, EvalCompare, SplitBy};
 use crate::output::{Output, usage};
 use serde::Serialize;
 use std::path::Path;
@@ -61,20 +61,7 @@ fn run_runs(asked: &EvalCompare, output: &Output) -> anyhow::Result<u8> {
         .iter()
         .map(|path| Ok((path.display().to_string(), read_run(path)?)))
         .collect::<anyhow::Result<_>>()?;
-    let options = Options {
-        measures: if asked.measures.is_empty() {
-            vec![Measure::FULL]
-        } else {
-            asked.measures.clone()
-        },
-        by: match asked.by {
-            SplitBy::Fired => By::Fired,
-            SplitBy::Group => By::Group,
-            SplitBy::Nothing => By::Nothing,
-        },
-        bootstrap: bootstrap(asked.resampling),
-        power: Level::POWER,
-    };
+    let options = options(&asked.how, &[Measure::FULL]);
     let named: Vec<Named<'_>> = runs.iter().map(|(name, run)| (name.as_str(), run)).collect();
     let Some((&base, others)) = named.split_first() else { return Ok(1) };
     let comparisons =
@@ -96,14 +83,33 @@ fn run_runs(asked: &EvalCompare, output: &Output) -> anyhow::Result<u8> {
         for comparison in &comparisons {
             print(comparison, output);
         }
-        let Options { bootstrap, .. } = options;
-        output.line(format!(
-            "\nbootstrap: {} samples, seed {}; p by Holm over what is decided upon",
-            bootstrap.resamples, bootstrap.seed
-        ));
+        output.line(format!("\n{}", resampled(&options)));
     }
     // Strata that do not rebuild the pooled counts describe something else than these queries.
     Ok(u8::from(comparisons.iter().any(|comparison| comparison.closes == Some(false))))
+}
+
+/// How runs are compared; by `usual` where nothing is asked for.
+pub(super) fn options(how: &Comparing, usual: &[Measure]) -> Options {
+    Options {
+        measures: if how.measures.is_empty() { usual.to_vec() } else { how.measures.clone() },
+        by: match how.by {
+            SplitBy::Fired => By::Fired,
+            SplitBy::Group => By::Group,
+            SplitBy::Nothing => By::Nothing,
+        },
+        bootstrap: bootstrap(how.resampling),
+        power: Level::POWER,
+    }
+}
+
+/// What intervals and p-values rest on.
+pub(super) fn resampled(options: &Options) -> String {
+    let Options { bootstrap, .. } = options;
+    format!(
+        "bootstrap: {} samples, seed {}; p by Holm over what is decided upon",
+        bootstrap.resamples, bootstrap.seed
+    )
 }
 
 fn verdicts(comparison: &Comparison) -> impl Iterator<Item = VerdictJson<'_>> {
@@ -116,7 +122,8 @@ fn verdicts(comparison: &Comparison) -> impl Iterator<Item = VerdictJson<'_>> {
     })
 }
 
-fn print(comparison: &Comparison, output: &Output) {
+/// Prints what came of one measure.
+pub(super) fn print(comparison: &Comparison, output: &Output) {
     let Ok(measure) = comparison.measure.parse::<Measure>() else { return };
     output.line(format!("\n{measure}: A {}, B {}", comparison.a, comparison.b));
     for stratum in comparison.strata.iter().chain([&comparison.pooled]) {

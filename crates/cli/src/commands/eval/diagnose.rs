@@ -9,6 +9,7 @@ use crate::output::{Output, counted, number, usage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use umbel::catalog::StoredDocument;
+use umbel::config::Config;
 use umbel::core::document::Document;
 use umbel::engine::log::{Days, QueryLog, now};
 use umbel::store::Layout;
@@ -17,6 +18,7 @@ use umbel_eval::locate::is_for;
 use umbel_eval::misses::{Misses, misses as count_misses};
 use umbel_eval::relevance::{Kind, Parent, Quantiles, Relevance, relevance as measure};
 use umbel_eval::replay::{assemble, rank};
+use umbel_eval::run::Run;
 use umbel_eval::share::{Share, points};
 
 /// Queries that a slice should have before its verdicts say much: with half of them differing, 150 show about 16 points.
@@ -29,7 +31,8 @@ pub(super) async fn relevance(
 ) -> anyhow::Result<u8> {
     let (judged, documents) =
         judgments_in_store(args, &asked.queries, asked.allow_unjudged, output).await?;
-    let mut measured = measure(&judged, shelved(&documents), |doc| kind(&documents, doc, asked.by));
+    let mut measured =
+        measure(&judged, shelved(&documents), |doc| kind(doc, documents.get(doc), asked.by));
     measured.worst.truncate(asked.worst);
     if output.is_json() {
         output.json(&measured)?;
@@ -46,12 +49,11 @@ fn shelved<'d>(
     move |doc| documents.get(doc).map(|stored| &stored.document)
 }
 
-fn kind(documents: &BTreeMap<String, StoredDocument>, doc: &str, by: KindBy) -> String {
+/// What a document is grouped as.
+pub(super) fn kind(doc: &str, stored: Option<&StoredDocument>, by: KindBy) -> String {
     let found = match by {
         KindBy::Folder => doc.rsplit_once('/').map(|(folder, _)| folder.to_owned()),
-        KindBy::Connector => {
-            documents.get(doc).and_then(|stored| stored.entry.metadata.connector.clone())
-        }
+        KindBy::Connector => stored.and_then(|stored| stored.entry.metadata.connector.clone()),
     };
     found.unwrap_or_else(|| "none".to_owned())
 }
@@ -111,25 +113,30 @@ pub(super) async fn misses(args: &Args, asked: &EvalMisses, output: &Output) -> 
     }
     let config = changed(&run.identity, &[])?;
     let shelf = Shelf::open(&args.store, &run).await?;
-    let ranker = ranker(&config, &run.identity);
+    let found = misses_of(&run, &shelf, &config);
+    if output.is_json() {
+        output.json(&found)?;
+    } else {
+        print_misses(&found, config.settings().merge.min_siblings, output);
+    }
+    Ok(0)
+}
+
+/// The badly answered queries of a run that was made with a configuration.
+pub(super) fn misses_of(run: &Run, shelf: &Shelf, config: &Config) -> Misses {
+    let ranker = ranker(config, &run.identity);
     let mut at_two = config.assemble(None);
     at_two.merge.min_siblings = 2;
     let min_siblings = config.settings().merge.min_siblings;
-    let found = count_misses(
+    count_misses(
         &run.entries,
         |doc| shelf.document(doc),
         min_siblings,
         |entry| {
-            let ranked = rank(&entry.candidates, &shelf.standings(entry, &config), &ranker);
+            let ranked = rank(&entry.candidates, &shelf.standings(entry, config), &ranker);
             assemble(&ranked, &shelf.library(entry), &at_two)
         },
-    );
-    if output.is_json() {
-        output.json(&found)?;
-    } else {
-        print_misses(&found, min_siblings, output);
-    }
-    Ok(0)
+    )
 }
 
 fn print_misses(found: &Misses, min_siblings: usize, output: &Output) {

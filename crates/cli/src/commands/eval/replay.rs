@@ -16,16 +16,22 @@ use umbel::core::id::DocId;
 use umbel::engine::inspect::Inspector;
 use umbel_eval::measure::Measure;
 use umbel_eval::replay::{Ranker, assemble, rank};
-use umbel_eval::run::{Entry, Identity, Run, Unit};
+use umbel_eval::run::{Delivery, Entry, Identity, Run, Unit};
 
 pub(super) async fn run(args: &Args, replay: &EvalReplay, output: &Output) -> anyhow::Result<u8> {
-    let mut run = read_run(&replay.run)?;
+    let run = read_run(&replay.run)?;
     let config = changed(&run.identity, &args.sets)?;
     let shelf = Shelf::open(&args.store, &run).await?;
-    let (ranker, assembling) = (ranker(&config, &run.identity), config.assemble(None));
+    let run = replayed(&run, &shelf, &config);
+    write_run(&replay.out, &run)?;
+    score::print(&run, &[], score::FEW_RESAMPLES, output)
+}
+
+/// A run under another configuration, one that its candidates can answer.
+pub(super) fn replayed(run: &Run, shelf: &Shelf, config: &Config) -> Run {
+    let mut run = run.clone();
     for entry in &mut run.entries {
-        let ranked = rank(&entry.candidates, &shelf.standings(entry, &config), &ranker);
-        entry.delivery = assemble(&ranked, &shelf.library(entry), &assembling);
+        entry.delivery = shelf.delivery(entry, &run.identity, config);
         entry.outcome = Measure::FULL.value(entry, &entry.delivery).map(|value| value > 0.5);
         entry.took_us = None;
     }
@@ -36,8 +42,7 @@ pub(super) async fn run(args: &Args, replay: &EvalReplay, output: &Output) -> an
         depth: config.settings().search.depth,
         ..run.identity
     };
-    write_run(&replay.out, &run)?;
-    score::print(&run, &[], score::FEW_RESAMPLES, output)
+    run
 }
 
 /// Refuses a run from which nothing was delivered.
@@ -120,7 +125,7 @@ pub(super) fn ranker(config: &Config, run: &Identity) -> Ranker {
 }
 
 /// The documents that a run speaks of, by name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shelf(BTreeMap<String, StoredDocument>);
 
 impl Shelf {
@@ -147,6 +152,16 @@ impl Shelf {
         self.0.values()
     }
 
+    /// Takes in those of another run of the same store.
+    pub(super) fn add(&mut self, other: Shelf) {
+        self.0.extend(other.0);
+    }
+
+    /// One of them, as it is stored.
+    pub(super) fn stored(&self, name: &str) -> Option<&StoredDocument> {
+        self.0.get(name)
+    }
+
     /// One of them.
     pub(super) fn document(&self, name: &str) -> Option<&Document> {
         self.0.get(name).map(|stored| &stored.document)
@@ -162,6 +177,12 @@ impl Shelf {
         };
         let places = entry.docs.iter().zip(0..);
         places.filter_map(|(name, at)| Some((DocId(at), standing(self.0.get(name)?)))).collect()
+    }
+
+    /// What a configuration delivers of an entry's candidates.
+    pub(super) fn delivery(&self, entry: &Entry, run: &Identity, config: &Config) -> Delivery {
+        let ranked = rank(&entry.candidates, &self.standings(entry, config), &ranker(config, run));
+        assemble(&ranked, &self.library(entry), &config.assemble(None))
     }
 
     /// Those of an entry, named by their places in it.

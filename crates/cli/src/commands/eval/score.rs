@@ -126,7 +126,7 @@ pub(super) fn change(value: f64, measure: Measure) -> String {
 }
 
 /// A value in the unit of its measure: per cent for shares.
-fn amount(value: f64, measure: Measure) -> String {
+pub(super) fn amount(value: f64, measure: Measure) -> String {
     if is_share(measure) { format!("{} %", points(value)) } else { format!("{value:.1}") }
 }
 
@@ -139,6 +139,7 @@ pub(super) fn interval_words(interval: &Interval, measure: Measure) -> String {
     format!("{low:.1} to {high:.1} ({method}, {level})")
 }
 
-fn is_share(measure: Measure) -> bool {
+/// Whether a measure's values are shares.
+pub(super) fn is_share(measure: Measure) -> bool {
     measure.describe().range.1 == Some(1.0)
 }

@@ -121,13 +121,7 @@ impl Swept {
         let shelf = Shelf::open(&args.store, &run).await?;
         let success = Success { wanted, covered };
         let config = changed(&run.identity, &args.sets)?;
-        let scored = on_all_cores(&run.entries, |entry| {
-            let standings = shelf.standings(entry, &config);
-            score(entry, &shelf.library(entry), &standings, &settings, success)
-        });
-        let trees: Vec<_> = shelf.all().map(|stored| &stored.document.tree).collect();
-        let satisfiability =
-            on_all_cores(&settings, |setting| satisfiability(trees.iter().copied(), setting));
+        let (scored, satisfiability) = measured(&run, &shelf, &config, &settings, success);
         Ok(Swept { run, shelf, config, settings, scored, satisfiability })
     }
 
@@ -144,8 +138,41 @@ impl Swept {
     }
 }
 
+/// Each query under each setting, and for how many nodes of all documents each setting's rule can fire.
+fn measured(
+    run: &Run,
+    shelf: &Shelf,
+    config: &Config,
+    settings: &[Setting],
+    success: Success,
+) -> (Vec<Vec<Scored>>, Vec<Satisfiability>) {
+    let scored = on_all_cores(&run.entries, |entry| {
+        score(entry, &shelf.library(entry), &shelf.standings(entry, config), settings, success)
+    });
+    let trees: Vec<_> = shelf.all().map(|stored| &stored.document.tree).collect();
+    let counted = on_all_cores(settings, |setting| satisfiability(trees.iter().copied(), setting));
+    (scored, counted)
+}
+
+/// A run of a configuration under some settings: a row each.
+pub(super) fn rows(
+    run: &Run,
+    shelf: &Shelf,
+    config: &Config,
+    settings: &[Setting],
+    success: Success,
+) -> Vec<Row> {
+    let (scored, counted) = measured(run, shelf, config, settings, success);
+    let columns = settings.iter().zip(counted).enumerate();
+    let row = |(at, (setting, counted)): (usize, (&Setting, Satisfiability))| {
+        let column = scored.iter().filter_map(|query| query.get(at));
+        row(setting, column, counted, LEVELS.0, LEVELS.1)
+    };
+    columns.map(row).collect()
+}
+
 /// What comes of each item, in their order, worked out on all cores.
-fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(super) fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let part = items.len().div_ceil(cores).max(1);
     std::thread::scope(|scope| {
@@ -164,13 +191,21 @@ fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
 fn settings(args: &Args, grid: &Grid, run: &Identity) -> anyhow::Result<Vec<Setting>> {
     let mut settings = Vec::new();
     for varied in combinations(&axes(grid)?) {
-        let pairs = varied.iter().map(|(key, value)| format!("{key}={value}"));
-        let sets: Vec<String> = args.sets.iter().cloned().chain(pairs).collect();
-        let config = changed(run, &sets)?;
-        let (ranker, assemble) = (ranker(&config, run), config.assemble(None));
-        settings.push(Setting { varied, ranker, assemble });
+        settings.push(setting(run, &args.sets, varied)?);
     }
     Ok(settings)
+}
+
+/// The settings of a run with some changed, and some varied.
+pub(super) fn setting(
+    run: &Identity,
+    sets: &[String],
+    varied: Vec<(String, String)>,
+) -> anyhow::Result<Setting> {
+    let pairs = varied.iter().map(|(key, value)| format!("{key}={value}"));
+    let sets: Vec<String> = sets.iter().cloned().chain(pairs).collect();
+    let config = changed(run, &sets)?;
+    Ok(Setting { ranker: ranker(&config, run), assemble: config.assemble(None), varied })
 }
 
 /// What is varied: a key and its values.

@@ -20,6 +20,7 @@ mod inspect;
 mod log;
 mod metadata;
 mod replay;
+mod report;
 mod search;
 mod server;
 mod store;

@@ -81,6 +81,7 @@ pub(super) fn dots(groups: &[Group], unit: &str, most: Option<f64>) -> anyhow::R
     draw(tall as u32 + 66, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(8)
+            .margin_right(28)
             .set_label_area_size(LabelAreaPosition::Left, 150)
             .set_label_area_size(LabelAreaPosition::Bottom, 48)
             .build_cartesian_2d(low..high, -tall..0.0)
@@ -132,6 +133,7 @@ pub(super) fn lines(lines: &[Line], axes: Axes<'_>) -> anyhow::Result<String> {
     draw(340, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(8)
+            .margin_right(28)
             .set_label_area_size(LabelAreaPosition::Left, 72)
             .set_label_area_size(LabelAreaPosition::Bottom, 48)
             .build_cartesian_2d(across.0..across.1, up.0..up.1)
@@ -178,6 +180,7 @@ pub(super) fn bars(classes: &[(String, Vec<f64>)], axes: Axes<'_>) -> anyhow::Re
     draw(300, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(8)
+            .margin_right(28)
             .set_label_area_size(LabelAreaPosition::Left, 72)
             .set_label_area_size(LabelAreaPosition::Bottom, 48)
             .build_cartesian_2d(0.0..classes.len().max(1) as f64, up.0..up.1)
@@ -249,6 +252,7 @@ fn range(values: impl Iterator<Item = f64>, most: Option<f64>, from_zero: bool) 
     (low, most.map_or(high, |most| high.min(most).max(low + air)))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "an axis hands over a reference")]
 fn plain(value: &f64) -> String {
     // As many decimals as it takes: steps of an axis are round.
     let rounded = (value * 100.0).round() / 100.0;

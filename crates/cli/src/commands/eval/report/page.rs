@@ -8,11 +8,14 @@ mod strata;
 
 use super::{OfRun, Replays, Report};
 use crate::commands::eval::report::chart::{Axes, bars, colour_name};
-use crate::commands::eval::score::words;
+use crate::commands::eval::score::{amount, is_share, words};
 use crate::output::number;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use umbel::config::Config;
+use umbel_eval::compare::Figure;
+use umbel_eval::interval::Interval;
 use umbel_eval::measure::Measure;
+use umbel_eval::share::points;
 
 const STYLE: &str = include_str!("style.css");
 /// What a browser may load for the page: nothing.
@@ -104,6 +107,28 @@ fn table(head: &[&str], rows: &[Vec<Markup>]) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// A figure, and below it where the true one plausibly lies.
+fn estimate(figure: &Figure, measure: Measure) -> Markup {
+    let value = match figure {
+        Figure::Count { share, .. } => Some(share.to_string()),
+        Figure::Mean { mean, .. } => mean.map(|mean| amount(mean, measure)),
+    };
+    html! {
+        (value.unwrap_or_else(|| "none".to_owned()))
+        @if let Some(interval) = figure.interval() { br; span.quiet { (between(&interval, measure)) } }
+    }
+}
+
+/// An interval without its method, which the page names once.
+fn between(interval: &Interval, measure: Measure) -> String {
+    let Interval { low, high, .. } = interval;
+    if is_share(measure) {
+        format!("{} to {}", points(*low), points(*high))
+    } else {
+        format!("{low:.1} to {high:.1}")
     }
 }
 

@@ -1,9 +1,8 @@
 //! What replays of the last run and its evidence came to → curve, frontier, misses, relevance.
 
-use super::{badge, cell, figure, table};
+use super::{badge, cell, estimate, figure, table};
 use crate::commands::eval::report::Replayed;
 use crate::commands::eval::report::chart::{Axes, Line, Mark, Value, colour_name, lines};
-use crate::commands::eval::score::words;
 use crate::output::number;
 use maud::{Markup, html};
 use umbel_eval::interval::{Interval, Level, wilson};
@@ -147,8 +146,8 @@ fn frontier(made: &Replayed) -> anyhow::Result<Markup> {
             vec![
                 cell(way.name.clone()),
                 cell(number(point.budget)),
-                cell(words(&point.tokens, Measure::Tokens)),
-                cell(words(&point.recall, Measure::EvidenceRecall)),
+                estimate(&point.tokens, Measure::Tokens),
+                estimate(&point.recall, Measure::EvidenceRecall),
                 cell(if point.unbeaten { "unbeaten" } else { "" }),
             ]
         })
@@ -190,7 +189,9 @@ fn misses(made: &Replayed) -> Markup {
 
 /// How much of the parents of the evidence is relevant.
 pub(super) fn relevance(found: &Relevance) -> Markup {
-    let kinds = || found.kinds.iter().chain([&found.all]);
+    // One kind alone is all of them.
+    let several = if found.kinds.len() > 1 { found.kinds.as_slice() } else { &[] };
+    let kinds = several.iter().chain([&found.all]);
     let row = |kind: &Kind| {
         let held = kind.held.map(|q| {
             let quantiles =
@@ -209,7 +210,7 @@ pub(super) fn relevance(found: &Relevance) -> Markup {
             cell(kind.prediction.to_string()),
         ]
     };
-    let rows: Vec<Vec<Markup>> = kinds().map(row).collect();
+    let rows: Vec<Vec<Markup>> = kinds.map(row).collect();
     let head = [
         "documents",
         "queries",

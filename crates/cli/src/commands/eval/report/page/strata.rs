@@ -1,12 +1,11 @@
 //! Comparisons → verdicts in words, and each part of the queries with its interval.
 
-use super::{badge, cell, figure, letter, table};
+use super::{badge, between, cell, estimate, figure, letter, table};
 use crate::commands::eval::report::OfRun;
 use crate::commands::eval::report::chart::{Group, Value, dots};
-use crate::commands::eval::score::{amount, change, is_share, words};
+use crate::commands::eval::score::{amount, change, is_share};
 use maud::{Markup, html};
 use umbel_eval::compare::{Comparison, Figure, Stratum, Verdict};
-use umbel_eval::interval::Interval;
 use umbel_eval::measure::Measure;
 use umbel_eval::share::points;
 
@@ -107,30 +106,23 @@ pub(super) fn strata(comparison: &Comparison, runs: &[OfRun]) -> anyhow::Result<
 }
 
 fn row(part: &Stratum, measure: Measure) -> Vec<Markup> {
-    let between = |i: &Interval| {
-        if is_share(measure) {
-            format!("{} to {}", points(i.low), points(i.high))
-        } else {
-            format!("{:.1} to {:.1}", i.low, i.high)
-        }
-    };
     let identical = part.verdict == Verdict::Identical;
     let difference = part.difference.as_ref().filter(|_| !identical);
     let interval = difference.and_then(|d| d.exact.or(d.bootstrap));
     let p = difference.map(|d| match d.p_corrected {
-        Some(corrected) => format!("{:.4}, {corrected:.4} corrected", d.p),
-        None => format!("{:.4}", d.p),
+        Some(corrected) => html! { (format!("{:.4}", d.p)) br; span.quiet { (format!("{corrected:.4} corrected")) } },
+        None => cell(format!("{:.4}", d.p)),
     });
     vec![
         html! { strong { (part.name) } },
         cell(format!("{} of {}", part.identical, part.n + part.without_figure)),
-        cell(words(&part.a, measure)),
-        cell(words(&part.b, measure)),
+        estimate(&part.a, measure),
+        estimate(&part.b, measure),
         html! {
             @if let Some(difference) = difference { (change(difference.mean, measure)) }
-            @if let Some(interval) = interval { br; span.quiet { (between(&interval)) } }
+            @if let Some(interval) = interval { br; span.quiet { (between(&interval, measure)) } }
         },
-        cell(p.unwrap_or_default()),
+        html! { @if let Some(p) = p { (p) } },
         html! { span class={"verdict " (tone(part.verdict))} { (part.verdict) } },
     ]
 }

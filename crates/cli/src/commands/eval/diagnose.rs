@@ -150,7 +150,7 @@ fn print_misses(found: &Misses, min_siblings: usize, output: &Output) {
     output.line(format!(
         "missed merges, several leaves of one parent and fewer than {min_siblings} children retrieved: {missed_merges}"
     ));
-    if missed_merges.count() > 0 {
+    if missed_merges.count() > 0 && min_siblings > 2 {
         output.line(format!("  of these, min_siblings = 2 would have fired on {fire_at_two}"));
     }
     for miss in queries {

@@ -179,7 +179,7 @@ fn misses(made: &Replayed) -> Markup {
             p {
                 "Missed merges, several leaves of one parent and fewer than " (made.min_siblings)
                 " children retrieved: " (misses.missed_merges)
-                @if misses.missed_merges.count() > 0 { "; two children would have fired on " (misses.fire_at_two) }
+                @if misses.missed_merges.count() > 0 && made.min_siblings > 2 { "; two children would have fired on " (misses.fire_at_two) }
                 "."
             }
             p { "The rule is there for " (made.for_the_rule) " of all queries: several leaves of one parent hold their evidence, and the rule can fire." }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_bytes() {
+    fn e1_the_same_seed_gives_the_same_bytes() {
         check(&[0.0, 0.25, 0.5, 1.0], &FEW, Some((0.0625, 0.75)));
         let squares: Vec<f64> = (0..16).map(|root| f64::from(root * root)).collect();
         let options = Bootstrap { resamples: 1_000, seed: 42, ..FEW };

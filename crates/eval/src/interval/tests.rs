@@ -52,7 +52,7 @@ fn wilson_intervals_of_small_and_large_samples() {
 }
 
 #[test]
-fn none_and_all_of_16_have_a_width() {
+fn e1_none_and_all_of_16_have_a_width() {
     check_wilson(0, 16, (0.0, 0.193_607_680_534));
     check_wilson(16, 16, (0.806_392_319_466, 1.0));
     assert_eq!(wilson(share(0, 16), Level::CONFIDENCE).unwrap().low.to_bits(), 0);

@@ -69,12 +69,15 @@ impl Place {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A run of the judged queries under some settings.
+    /// A run of the judged queries under some settings. A reranker that did not answer is no row of a table.
     fn judged(&self, out: &str, sets: &[String]) -> Run {
         let mut args = vec!["eval", "run", "--queries", "q.jsonl", "--out", out, "--json"];
         args.extend(sets.iter().flat_map(|set| ["--set", set.as_str()]));
         self.run(&args);
-        parse(&fs_err::read_to_string(self.path(out)).unwrap()).unwrap()
+        let run = parse(&fs_err::read_to_string(self.path(out)).unwrap()).unwrap();
+        let mut warnings = run.entries.iter().flat_map(|entry| &entry.warnings);
+        assert_eq!(warnings.find(|w| w.contains("the order is that of fusion")), None);
+        run
     }
 }
 

@@ -249,6 +249,19 @@ fn what_a_report_cannot_show_is_said() {
         ])
         .code(0);
     place.run(&["eval", "report", "other.jsonl"]).fails(2, "only ranks the documents");
+    // Outcomes from elsewhere are not held against those of a replay.
+    let outcomes: Vec<String> = ["lake", "script", "crane"]
+        .map(|id| serde_json::json!({"id": id, "correct": id != "lake"}).to_string())
+        .to_vec();
+    place.write("outcomes.jsonl", outcomes.join("\n"));
+    let give =
+        ["eval", "outcomes", "run.jsonl", "--from", "outcomes.jsonl", "--out", "given.jsonl"];
+    place.run(&give).succeeds();
+    let given = place.run(&["eval", "report", "given.jsonl", "--json"]).succeeds().json();
+    assert_eq!((list(&given, "/runs").len(), list(&given, "/comparisons").len()), (1, 0));
+    place
+        .run(&["eval", "report", "run.jsonl", "--set", "merge.ratio=0.3"])
+        .fails(2, "`--set` changes none");
     place.run(&["eval", "report"]).code(2);
     place
         .run(&["eval", "report", "run.jsonl", "reranked.jsonl", "--metric", "nDCG@500"])

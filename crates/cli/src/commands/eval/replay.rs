@@ -32,7 +32,7 @@ pub(super) fn replayed(run: &Run, shelf: &Shelf, config: &Config) -> Run {
     let mut run = run.clone();
     for entry in &mut run.entries {
         entry.delivery = shelf.delivery(entry, &run.identity, config);
-        entry.outcome = Measure::FULL.value(entry, &entry.delivery).map(|value| value > 0.5);
+        entry.outcome = outcome(entry, &entry.delivery);
         entry.took_us = None;
     }
     run.identity = Identity {
@@ -43,6 +43,11 @@ pub(super) fn replayed(run: &Run, shelf: &Shelf, config: &Config) -> Run {
         ..run.identity
     };
     run
+}
+
+/// Whether a query is answered by what was delivered, as long as nobody else judges it.
+pub(super) fn outcome(entry: &Entry, delivery: &Delivery) -> Option<bool> {
+    Measure::FULL.value(entry, delivery).map(|value| value > 0.5)
 }
 
 /// Refuses a run from which nothing was delivered.

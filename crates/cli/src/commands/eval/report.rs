@@ -8,7 +8,7 @@ mod page;
 use super::compare::{options, print, resampled};
 use super::diagnose::{kind, misses_of};
 use super::read_run;
-use super::replay::{Shelf, changed, replayed};
+use super::replay::{Shelf, changed, delivers, outcome, replayed};
 use super::sweep::{on_all_cores, rows, setting};
 use crate::args::Args;
 use crate::args::eval::{EvalReport, KindBy};
@@ -93,16 +93,24 @@ struct Replayed {
 }
 
 pub(super) async fn run(args: &Args, asked: &EvalReport, output: &Output) -> anyhow::Result<u8> {
+    if !args.sets.is_empty() {
+        return Err(usage(
+            "a report shows runs as they were made: `--set` changes none",
+            "make another run with `umbel eval replay RUN --set … --out FILE`, and name both",
+        ));
+    }
     let mut runs: Vec<(String, Run)> = Vec::new();
     for path in &asked.runs {
         runs.push((path.display().to_string(), read_run(path)?));
     }
     let mut shelf = Shelf::default();
     for (_, run) in &runs {
-        super::replay::delivers(&run.identity)?;
+        delivers(&run.identity)?;
         shelf.add(Shelf::open(&args.store, run).await?);
     }
+    // Outcomes that were judged elsewhere are not those that a replay gives.
     if let [(name, run)] = runs.as_slice()
+        && run.entries.iter().all(|entry| entry.outcome == outcome(entry, &entry.delivery))
         && let Ok(plain) = changed(&run.identity, &["merge.enabled=false".to_owned()])
     {
         let plain = (format!("{name} without merging"), replayed(run, &shelf, &plain));

@@ -1,5 +1,6 @@
 //! `umbel eval run`: judged queries → a file with what was found and delivered.
 
+use super::replay::outcome;
 use super::{allowed, documents, hash, place, read_judgments, refused, score};
 use crate::args::Args;
 use crate::args::eval::EvalRun;
@@ -19,7 +20,6 @@ use umbel::engine::inspect::Inspector;
 use umbel::engine::observe::Observed;
 use umbel::engine::{Engine, EngineError};
 use umbel_eval::judgment::Judgment;
-use umbel_eval::measure::Measure;
 use umbel_eval::replay::{Ranked, delivery};
 use umbel_eval::run::{
     Begun, Candidate, Clusters, Entry, Identity, JudgedLeaf, RUN_VERSION, Run, Spot, Unit, begun,
@@ -185,7 +185,7 @@ impl Asking<'_> {
             took_us: latency
                 .then(|| response.timings.iter().map(|(_, took)| took.as_micros() as u64).sum()),
         };
-        entry.outcome = Measure::FULL.value(&entry, &entry.delivery).map(|value| value > 0.5);
+        entry.outcome = outcome(&entry, &entry.delivery);
         Ok(entry)
     }
 

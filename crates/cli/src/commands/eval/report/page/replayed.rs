@@ -152,13 +152,19 @@ fn frontier(made: &Replayed) -> anyhow::Result<Markup> {
             ]
         })
         .collect();
-    let caption = "What four ways to deliver find for their tokens, at budgets of 500, 1,000, 2,000 and 4,000. Filled: no other finds as much for less.";
+    let points = made.frontier.first().map_or(&[][..], |way| &way.points);
+    let budgets: Vec<String> = points.iter().map(|point| number(point.budget)).collect();
+    let caption = format!(
+        "What {} ways to deliver find for their tokens, at budgets of {}. Filled: no other finds as much for less.",
+        made.frontier.len(),
+        budgets.join(", ")
+    );
     let head = ["way", "budget", "tokens", "evidence recall", ""];
     Ok(html! {
         section {
             h2 { "What recall costs" }
             (keys(&names))
-            (figure(&lines(&drawn, axes)?, caption, &table(&head, &rows)))
+            (figure(&lines(&drawn, axes)?, &caption, &table(&head, &rows)))
         }
     })
 }

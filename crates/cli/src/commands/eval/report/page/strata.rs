@@ -76,7 +76,7 @@ pub(super) fn strata(comparison: &Comparison, runs: &[OfRun]) -> anyhow::Result<
         if is_share(measure) { ("per cent", Some(100.0)) } else { ("a query", None) };
     let chart = dots(&groups, unit, most)?;
     let caption = format!(
-        "{measure} under {} and {}, by part of the queries (how many), with intervals of 95 %.",
+        "{measure} under {} and {}, by part of the queries (how many), with their intervals.",
         letter(a),
         letter(b)
     );

@@ -7,7 +7,7 @@ mod tidy;
 
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -35,9 +35,11 @@ fn say(line: &str) {
     eprintln!("{line}");
 }
 
+/// The checkout that cargo runs this in, which is not where it was compiled where checkouts share a target folder.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
+    let here = env::var_os("CARGO_MANIFEST_DIR");
+    let here = here.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.parent().unwrap_or(&here).to_owned()
 }
 
 /// Formatting, lints, arrows, features, docs and tests; the tests last, so that their summary is the last line.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the catalog is the truth. The index is derived from it and repaired from it.
 
-#[doc(hidden)]
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 #[cfg(feature = "sqlite")]
 mod encode;

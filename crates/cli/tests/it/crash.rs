@@ -4,27 +4,14 @@
 use super::cli::{Place, list, number, old_store, text};
 use serde_json::Value;
 use std::process::Stdio;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-/// A generator that a seed fixes; the seed is printed, and taken from `UMBEL_SEED` if that is set.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
-        let given = std::env::var("UMBEL_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| now() as u64);
-        eprintln!("UMBEL_SEED={seed}");
-        Random(seed | 1)
-    }
-
-    /// A number below `n`: xorshift64*.
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
+/// Random numbers of a seed that is printed, and taken from `UMBEL_SEED` if that is set.
+fn random() -> fastrand::Rng {
+    let given = std::env::var("UMBEL_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("UMBEL_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
 }
 
 fn page(n: u64, version: u64) -> String {
@@ -50,8 +37,10 @@ fn pages() -> Place {
 
 /// How a path that writes is killed again and again.
 struct Kills {
-    random: Random,
-    /// How long a whole run takes, so that kills land inside one.
+    random: fastrand::Rng,
+    /// How long a whole run takes just now, so that kills land inside one. A machine is not always as fast as it was when the
+    /// first run was measured, so that each round corrects it: to what a run took that ended before its kill, and to a
+    /// little more after one that did not.
     whole: Duration,
     unfinished: usize,
 }
@@ -61,17 +50,29 @@ impl Kills {
     fn of(place: &Place, args: &[&str]) -> Kills {
         let begun = Instant::now();
         place.run(args).succeeds();
-        Kills { random: Random::new(), whole: begun.elapsed(), unfinished: 0 }
+        Kills { random: random(), whole: begun.elapsed(), unfinished: 0 }
     }
 
     /// Runs the command, and kills it at a random moment.
     fn kill(&mut self, place: &Place, args: &[&str]) {
         let mut child =
             place.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let moment = self.random.below(self.whole.as_micros() as u64);
-        std::thread::sleep(Duration::from_micros(moment));
+        let begun = Instant::now();
+        let moment = Duration::from_micros(self.random.u64(..self.whole.as_micros() as u64));
+        while begun.elapsed() < moment {
+            if child.try_wait().unwrap().is_some() {
+                self.whole = begun.elapsed();
+                return;
+            }
+            std::thread::sleep(
+                Duration::from_millis(1).min(moment.saturating_sub(begun.elapsed())),
+            );
+        }
         let _ = child.kill();
-        self.unfinished += usize::from(!child.wait().unwrap().success());
+        if !child.wait().unwrap().success() {
+            self.unfinished += 1;
+            self.whole = self.whole * 21 / 20;
+        }
     }
 
     /// A check of which half of the kills came too late would prove nothing.
@@ -142,7 +143,7 @@ fn killing_a_re_index_with_edits_renames_and_deletes_loses_nothing_committed() {
     let mut extra = 0;
     for round in 1..=rounds as u64 {
         for _ in 0..20 {
-            let n = kills.random.below(DOCUMENTS);
+            let n = kills.random.u64(..DOCUMENTS);
             place.write(&format!("docs/{n}.md"), page(n, round));
         }
         // Documents that come, move and go.
@@ -196,7 +197,7 @@ fn killing_a_compaction_changes_nothing_that_can_be_seen() {
     let rounds = 36;
     for round in 0..rounds as u64 {
         if round % 3 == 0 {
-            let n = kills.random.below(DOCUMENTS);
+            let n = kills.random.u64(..DOCUMENTS);
             place.write(&format!("docs/{n}.md"), page(n, 1 + round));
             place.run(&INDEX).succeeds();
         }
@@ -218,7 +219,7 @@ fn killing_a_cluster_run_leaves_the_run_before_or_the_new_one() {
     let mut kills = Kills::of(&place, &["dupes", "run", "--exact"]);
     let rounds = 36;
     for round in 0..rounds as u64 {
-        let n = kills.random.below(DOCUMENTS);
+        let n = kills.random.u64(..DOCUMENTS);
         place.write(&format!("docs/{n}.md"), page(n, round % 3));
         place.run(&INDEX).succeeds();
         let args: &[&str] = match round % 3 {
@@ -280,7 +281,7 @@ fn killing_the_step_from_words_to_vectors_with_the_model_can_be_done_again() {
             .write(&format!("docs/{n}.md"), format!("# Page {n}\n\nText of page {n}.\n\n{code}\n"));
     }
     place.run(&INDEX).succeeds();
-    let mut kills = Kills { random: Random::new(), whole: Duration::from_secs(3), unfinished: 0 };
+    let mut kills = Kills { random: random(), whole: Duration::from_secs(3), unfinished: 0 };
     for _ in 0..6 {
         kills.kill(&place, &["index", "docs"]);
     }

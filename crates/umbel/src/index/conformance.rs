@@ -7,6 +7,7 @@ use super::{
     Clause, Facet, Facets, Index, IndexError, Kept, Leg, Point, Scored, SearchRequest,
     SparseVector, Test,
 };
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use umbel_core::hit::{Ancestor, LeafRecord};
 use umbel_core::id::{ClusterId, DocId, LeafId};
@@ -375,7 +376,7 @@ async fn leaves_without_vectors_are_found_by_terms(index: &dyn Index) {
 /// Random upserts, deletes and searches on both; lexical scores are compared while nothing deleted is still counted.
 async fn a_random_sequence_ends_as_in_exact(index: &dyn Index, seed: u64) {
     let exact = ExactIndex::new(Some(DIMENSION));
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut counts_deleted = false;
     for step in 0..=OPERATIONS {
         let place = format!("seed {seed}, step {step}");
@@ -526,25 +527,24 @@ pub(super) fn kept(point: &Point) -> Kept {
     Kept { record: point.record.clone(), facets: point.facets.clone() }
 }
 
-/// A small generator, the same everywhere.
-///
-/// Source: SplitMix64, Steele, Lea and Flood, OOPSLA 2014.
-pub(super) struct Random(pub(super) u64);
+/// Random numbers that a seed repeats, and what the suite makes of them.
+pub(super) struct Random(Rng);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+    pub(super) fn new(seed: u64) -> Random {
+        Random(Rng::with_seed(seed))
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
+        self.0.u8(..)
     }
 
     pub(super) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.0.usize(..n)
     }
 
     pub(super) fn unit(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 24) as f32
+        self.0.f32()
     }
 
     fn leaf(&mut self) -> LeafId {

@@ -2,28 +2,7 @@
 //!
 //! Invariant: a random test prints its seed.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
-
-/// Runs a future on this thread.
-pub(crate) fn wait<F: Future>(future: F) -> F::Output {
-    struct Unpark(thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
+use fastrand::Rng;
 
 pub(crate) fn assert_close(got: &[f32], wanted: &[f32], tolerance: f32) {
     assert_eq!(got.len(), wanted.len());
@@ -32,33 +11,24 @@ pub(crate) fn assert_close(got: &[f32], wanted: &[f32], tolerance: f32) {
     }
 }
 
-/// Random numbers that a seed repeats: SplitMix64.
-pub(crate) struct Random(u64);
+/// Random numbers of a seed that is printed, and taken from `UMBEL_SEED` if that is set.
+pub(crate) struct Random(Rng);
 
 impl Random {
-    /// A seed of today, printed.
     pub(crate) fn new() -> Self {
-        let seed =
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()
-                as u64;
-        eprintln!("seed: {seed}");
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let given = std::env::var("UMBEL_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| fastrand::u64(..));
+        eprintln!("UMBEL_SEED={seed}");
+        Self(Rng::with_seed(seed))
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.0.usize(..n)
     }
 
     /// In -0.5..0.5.
     pub(crate) fn float(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1_u64 << 24) as f32 - 0.5
+        self.0.f32() - 0.5
     }
 }
 

@@ -153,23 +153,19 @@ impl Place {
     }
 }
 
-/// SplitMix64, Steele, Lea and Flood, OOPSLA 2014; the seed is printed, and taken from `UMBEL_SEED` if that is set.
-struct Random(u64);
+/// Random numbers of a seed that is printed, and taken from `UMBEL_SEED` if that is set.
+struct Random(fastrand::Rng);
 
 impl Random {
     fn new() -> Random {
         let given = std::env::var("UMBEL_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let seed = given.unwrap_or_else(|| now().as_nanos() as u64);
+        let seed = given.unwrap_or_else(|| fastrand::u64(..));
         eprintln!("UMBEL_SEED={seed}");
-        Random(seed)
+        Random(fastrand::Rng::with_seed(seed))
     }
 
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % n as u64) as usize
+        self.0.usize(..n)
     }
 
     fn paragraph(&mut self) -> String {

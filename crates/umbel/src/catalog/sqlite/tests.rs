@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use umbel_core::document::Document;
 
 /// The result of a future that never waits.
@@ -19,10 +19,11 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Another one in each run; shown where the test fails.
+/// Another one in each run, which is printed, or `UMBEL_SEED`.
 fn any_seed() -> u64 {
-    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    eprintln!("seed {seed}");
+    let given = std::env::var("UMBEL_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("UMBEL_SEED={seed}");
     seed
 }
 

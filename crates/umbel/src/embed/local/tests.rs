@@ -5,9 +5,10 @@ use std::num::NonZero;
 use super::*;
 use crate::local::WEIGHTS;
 use crate::local::bert::{self, BertConfig};
-use crate::local::testing::{Random, assert_close, text_of, tiny, wait};
+use crate::local::testing::{Random, assert_close, text_of, tiny};
 use crate::local::weights::Precision;
 use crate::model::{FetchOptions, ModelSpec, Weights};
+use futures_lite::future::block_on;
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| {
@@ -56,9 +57,9 @@ fn the_graph_computes_what_bert_computes() {
         for n_words in [0, 1, 2, 7, 22] {
             let text = text_of(&mut random, n_words);
             let states = tiny::forward(&weights, prefix, &tiny::tokens(&text));
-            let got = wait(embedder.embed_passages(&[&text])).unwrap();
+            let got = block_on(embedder.embed_passages(&[&text])).unwrap();
             assert_close(&got[0], &tiny::unit(&tiny::mean(&states)), 1e-4);
-            assert_close(&wait(embedder.embed_query(&text)).unwrap(), &got[0], 1e-5);
+            assert_close(&block_on(embedder.embed_query(&text)).unwrap(), &got[0], 1e-5);
         }
     }
 }
@@ -73,7 +74,7 @@ fn cls_pooling_takes_the_first_token() {
     let pooling = r#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false, "word_embedding_dimension": 32}"#;
     fs_err::write(folder.path().join("1_Pooling/config.json"), pooling).unwrap();
     let states = tiny::forward(&weights, "", &tiny::tokens("w1 w2 w3"));
-    let got = wait(load(folder.path()).unwrap().embed_query("w1 w2 w3")).unwrap();
+    let got = block_on(load(folder.path()).unwrap().embed_query("w1 w2 w3")).unwrap();
     assert_close(&got, &tiny::unit(&states[0]), 1e-4);
 }
 
@@ -87,14 +88,14 @@ fn rows_keep_their_order_and_do_not_depend_on_their_batch() {
     let texts: Vec<String> =
         lengths.into_iter().map(|n_words| text_of(&mut random, n_words)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let together = wait(embedder.embed_passages(&texts)).unwrap();
+    let together = block_on(embedder.embed_passages(&texts)).unwrap();
     assert_eq!(together.len(), texts.len());
     for (text, row) in texts.iter().zip(&together) {
-        let alone = wait(embedder.embed_passages(&[text])).unwrap();
+        let alone = block_on(embedder.embed_passages(&[text])).unwrap();
         assert_close(row, &alone[0], 1e-3);
         assert_close(&[row.iter().map(|x| x * x).sum::<f32>()], &[1.0], 1e-3);
     }
-    assert!(wait(embedder.embed_passages(&[])).unwrap().is_empty());
+    assert!(block_on(embedder.embed_passages(&[])).unwrap().is_empty());
 }
 
 #[test]
@@ -109,14 +110,16 @@ fn a_passage_too_long_is_named_and_a_query_too_long_is_cut() {
     let (fits, too_long) = (text_of(&mut random, 8), text_of(&mut random, 9));
     assert_eq!((embedder.count_tokens(&fits), embedder.count_tokens(&too_long)), (10, 11));
 
-    let error = wait(embedder.embed_passages(&[&fits, &too_long, &fits])).unwrap_err();
+    let error = block_on(embedder.embed_passages(&[&fits, &too_long, &fits])).unwrap_err();
     assert!(
         matches!(error, EmbedError::TooLong { position: 1, tokens: 11, limit: 10, .. }),
         "{error}"
     );
     let cut = too_long.rsplit_once(' ').unwrap().0;
-    let (whole, cut) =
-        (wait(embedder.embed_query(&too_long)).unwrap(), wait(embedder.embed_query(cut)).unwrap());
+    let (whole, cut) = (
+        block_on(embedder.embed_query(&too_long)).unwrap(),
+        block_on(embedder.embed_query(cut)).unwrap(),
+    );
     assert_close(&whole, &cut, 1e-6);
 }
 
@@ -147,7 +150,7 @@ fn an_onnx_file_is_used_as_it_is() {
     fs_err::remove_file(safetensors).unwrap();
     change_config(folder.path(), "model_type", "another");
     let states = tiny::forward(&weights, "", &tiny::tokens("w1 w2 w3"));
-    let got = wait(load(folder.path()).unwrap().embed_query("w1 w2 w3")).unwrap();
+    let got = block_on(load(folder.path()).unwrap().embed_query("w1 w2 w3")).unwrap();
     assert_close(&got, &tiny::unit(&tiny::mean(&states)), 1e-4);
 }
 
@@ -246,7 +249,7 @@ fn the_default_model_gives_the_vectors_of_sentence_transformers() {
     for case in cases {
         let text = case["text"].as_str().unwrap();
         let wanted: Vec<f32> = serde_json::from_value(case["vector"].clone()).unwrap();
-        let got = wait(embedder.embed_query(text)).unwrap();
+        let got = block_on(embedder.embed_query(text)).unwrap();
         let similarity = cosine(&got, &wanted);
         assert!(similarity >= 0.9999, "{text:?}: {similarity}");
     }
@@ -260,8 +263,8 @@ fn the_default_model_gives_the_same_rows_in_one_batch() {
     let texts: Vec<&str> =
         texts.into_iter().filter(|text| embedder.count_tokens(text) <= 256).collect();
     assert!(texts.len() >= 9);
-    for (text, row) in texts.iter().zip(wait(embedder.embed_passages(&texts)).unwrap()) {
-        assert_close(&row, &wait(embedder.embed_query(text)).unwrap(), 1e-3);
+    for (text, row) in texts.iter().zip(block_on(embedder.embed_passages(&texts)).unwrap()) {
+        assert_close(&row, &block_on(embedder.embed_query(text)).unwrap(), 1e-3);
     }
 }
 
@@ -270,7 +273,7 @@ fn the_default_model_counts_beyond_the_truncation_of_its_tokenizer_file() {
     let Some((embedder, _)) = minilm(&LocalOptions::default()) else { return };
     assert_eq!(embedder.count_tokens(""), 2);
     assert_eq!(embedder.count_tokens(&"word ".repeat(300)), 302);
-    let error = wait(embedder.embed_passages(&["a", &"word ".repeat(300)])).unwrap_err();
+    let error = block_on(embedder.embed_passages(&["a", &"word ".repeat(300)])).unwrap_err();
     let text = "text 1 has 302 model tokens, `all-MiniLM-L6-v2@53aa5117` takes 256";
     assert_eq!(error.to_string(), text);
 }
@@ -285,8 +288,8 @@ fn the_default_model_in_int8_is_near_its_full_self() {
     let cases = golden["cases"].as_array().unwrap();
     for case in cases {
         let text = case["text"].as_str().unwrap();
-        let wanted = wait(full.embed_query(text)).unwrap();
-        let similarity = cosine(&wait(int8.embed_query(text)).unwrap(), &wanted);
+        let wanted = block_on(full.embed_query(text)).unwrap();
+        let similarity = cosine(&block_on(int8.embed_query(text)).unwrap(), &wanted);
         assert!(similarity >= 0.98, "{text:?}: {similarity}");
     }
 }
@@ -298,8 +301,8 @@ fn the_default_model_in_int8_gives_a_text_the_same_row_in_any_company() {
     let texts: Vec<&str> = cases.map(|case| case["text"].as_str().unwrap()).collect();
     let texts: Vec<&str> =
         texts.into_iter().filter(|text| int8.count_tokens(text) <= 256).collect();
-    for (text, row) in texts.iter().zip(wait(int8.embed_passages(&texts)).unwrap()) {
-        assert_close(&row, &wait(int8.embed_query(text)).unwrap(), 1e-3);
+    for (text, row) in texts.iter().zip(block_on(int8.embed_passages(&texts)).unwrap()) {
+        assert_close(&row, &block_on(int8.embed_query(text)).unwrap(), 1e-3);
     }
 }
 

@@ -175,11 +175,11 @@ fn a_damaged_folder_is_an_error_or_is_repaired() {
     block_on(index.flush()).unwrap();
     drop(index);
     let reports = env::var_os("UMBEL_REPORT").is_some();
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for file in files(&original) {
         let name = file.strip_prefix(&original).unwrap();
         let bytes = fs::read(&file).unwrap();
-        let garbage: Vec<u8> = bytes.iter().map(|_| random.next() as u8).collect();
+        let garbage: Vec<u8> = bytes.iter().map(|_| random.byte()).collect();
         let half = &bytes[..bytes.len() / 2];
         let damages = [
             ("empty", Some(&[][..])),
@@ -250,7 +250,7 @@ const STEP_LEAVES: usize = 1_500;
 
 impl Step {
     fn of(seed: u64, n: u64) -> Step {
-        let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(n));
+        let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(n));
         let mut leaves = BTreeSet::new();
         while leaves.len() < 220 {
             leaves.insert(random.below(STEP_LEAVES) as u32);
@@ -341,7 +341,7 @@ fn what_was_flushed_outlives_a_kill() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("index");
     let model = ExactIndex::new(Some(DIMENSION));
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut next, mut corrupt, mut crashed) = (0, 0, 0);
     for kill in 0..kills {
         let (mut child, lines) = spawn("write", &path, seed, next);
@@ -418,7 +418,7 @@ fn check_flushed(index: &EdgeIndex, model: &ExactIndex, next: &Step, place: &str
     let n_found = fetched.iter().flatten().count();
     assert_eq!(block_on(index.describe()).unwrap().points, n_found, "{place}");
     let request = SearchRequest {
-        leg: Leg::Dense(Random(7).direction()),
+        leg: Leg::Dense(Random::new(7).direction()),
         limit: usize::MAX,
         filter: Vec::new(),
     };

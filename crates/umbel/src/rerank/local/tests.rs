@@ -5,8 +5,9 @@ use std::num::NonZero;
 use super::*;
 use crate::local::WEIGHTS;
 use crate::local::bert::{self, BertConfig};
-use crate::local::testing::{Random, assert_close, text_of, tiny, wait};
+use crate::local::testing::{Random, assert_close, text_of, tiny};
 use crate::local::weights::Precision;
+use futures_lite::future::block_on;
 
 fn load(folder: &Path) -> Result<LocalReranker, RerankError> {
     let name = Some("tiny".to_owned());
@@ -42,7 +43,7 @@ fn a_model_gives_the_logits_of_transformers() {
         let tokens = reranker.encode(query, text).unwrap();
         assert_eq!((tokens.ids, tokens.types), (list("input_ids"), list("token_type_ids")));
         let wanted = case["logit"].as_f64().unwrap() as f32;
-        assert_close(&wait(reranker.score(query, &[text])).unwrap(), &[wanted], tolerance);
+        assert_close(&block_on(reranker.score(query, &[text])).unwrap(), &[wanted], tolerance);
     }
 }
 
@@ -55,7 +56,7 @@ fn the_graph_computes_what_bert_and_its_classifier_compute() {
         for (n_query, n_text) in [(0, 0), (1, 0), (0, 1), (3, 5), (9, 12)] {
             let (query, text) = (text_of(&mut random, n_query), text_of(&mut random, n_text));
             let wanted = tiny::score(&weights, prefix, &tiny::pair(&query, &text));
-            let got = wait(reranker.score(&query, &[&text])).unwrap();
+            let got = block_on(reranker.score(&query, &[&text])).unwrap();
             assert_close(&got, &[wanted], 1e-4);
         }
     }
@@ -70,12 +71,12 @@ fn logits_keep_their_order_and_do_not_depend_on_their_batch() {
     let texts: Vec<String> =
         lengths.into_iter().map(|n_words| text_of(&mut random, n_words)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let together = wait(reranker.score("w1 w2 w3", &texts)).unwrap();
+    let together = block_on(reranker.score("w1 w2 w3", &texts)).unwrap();
     assert_eq!(together.len(), texts.len());
     for (text, logit) in texts.iter().zip(&together) {
-        assert_close(&[*logit], &wait(reranker.score("w1 w2 w3", &[text])).unwrap(), 1e-3);
+        assert_close(&[*logit], &block_on(reranker.score("w1 w2 w3", &[text])).unwrap(), 1e-3);
     }
-    assert!(wait(reranker.score("w1", &[])).unwrap().is_empty());
+    assert!(block_on(reranker.score("w1", &[])).unwrap().is_empty());
 }
 
 #[test]
@@ -97,8 +98,8 @@ fn a_pair_too_long_loses_the_end_of_its_longer_text() {
         let (query, text) = (text_of(&mut random, words.0), text_of(&mut random, words.1));
         let cut = |text: &str, n: usize| text.split(' ').take(n).collect::<Vec<_>>().join(" ");
         let (short_query, short_text) = (cut(&query, kept.0), cut(&text, kept.1));
-        let got = wait(reranker.score(&query, &[&text])).unwrap();
-        assert_close(&got, &wait(reranker.score(&short_query, &[&short_text])).unwrap(), 1e-6);
+        let got = block_on(reranker.score(&query, &[&text])).unwrap();
+        assert_close(&got, &block_on(reranker.score(&short_query, &[&short_text])).unwrap(), 1e-6);
     }
 }
 
@@ -130,7 +131,7 @@ fn an_onnx_file_is_used_as_it_is() {
     let (folder, weights) = random_model(&mut Random::new(), "bert.");
     export(folder.path(), Head::Score);
     let wanted = tiny::score(&weights, "bert.", &tiny::pair("w1 w2", "w3 w4 w5"));
-    let got = wait(load(folder.path()).unwrap().score("w1 w2", &["w3 w4 w5"])).unwrap();
+    let got = block_on(load(folder.path()).unwrap().score("w1 w2", &["w3 w4 w5"])).unwrap();
     assert_close(&got, &[wanted], 1e-4);
 }
 
@@ -179,10 +180,10 @@ fn int8_weights_give_almost_the_same_logits() {
     assert!(int8.model().ends_with("+int8") && !full.model().ends_with("+int8"));
     let texts: Vec<String> = (0..12).map(|n_words| text_of(&mut random, n_words)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let wanted = wait(full.score("w1 w2", &texts)).unwrap();
-    let got = wait(int8.score("w1 w2", &texts)).unwrap();
+    let wanted = block_on(full.score("w1 w2", &texts)).unwrap();
+    let got = block_on(int8.score("w1 w2", &texts)).unwrap();
     assert_close(&got, &wanted, 0.1);
     for (text, logit) in texts.iter().zip(got) {
-        assert_close(&[logit], &wait(int8.score("w1 w2", &[text])).unwrap(), 1e-3);
+        assert_close(&[logit], &block_on(int8.score("w1 w2", &[text])).unwrap(), 1e-3);
     }
 }

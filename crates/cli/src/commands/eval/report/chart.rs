@@ -4,8 +4,10 @@
 
 use anyhow::anyhow;
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::fmt::Display;
+use std::ops::Range;
 
 /// Width of all charts, in units of the drawing.
 const WIDTH: u32 = 720;
@@ -69,6 +71,52 @@ pub(super) struct Axes<'a> {
 }
 
 type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+type Plot<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// What is drawn upon, with room for what stands to the left of it.
+fn plot<'a, 's>(
+    root: &'a Area<'s>,
+    left: u32,
+    x: Range<f64>,
+    y: Range<f64>,
+) -> anyhow::Result<Plot<'a, 's>> {
+    ChartBuilder::on(root)
+        .margin(8)
+        .margin_right(28)
+        .set_label_area_size(LabelAreaPosition::Left, left)
+        .set_label_area_size(LabelAreaPosition::Bottom, 48)
+        .build_cartesian_2d(x, y)
+        .map_err(failed)
+}
+
+impl Axes<'_> {
+    /// The axes with about so many labels, and the grid of the one that values are read from: the vertical one, if it has
+    /// labels.
+    fn draw(
+        &self,
+        plot: &mut Plot<'_, '_>,
+        x_labels: usize,
+        y_labels: usize,
+    ) -> anyhow::Result<()> {
+        let mut mesh = plot.configure_mesh();
+        if y_labels == 0 {
+            mesh.disable_y_mesh().disable_y_axis();
+        } else {
+            mesh.disable_x_mesh().y_desc(self.y);
+        }
+        mesh.x_desc(self.x)
+            .x_labels(x_labels)
+            .y_labels(y_labels)
+            .x_label_formatter(&plain)
+            .y_label_formatter(&plain)
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(GRID)
+            .label_style(words())
+            .draw()
+            .map_err(failed)
+    }
+}
 
 /// Dots with whiskers, a row each.
 pub(super) fn dots(groups: &[Group], unit: &str, most: Option<f64>) -> anyhow::Result<String> {
@@ -79,27 +127,9 @@ pub(super) fn dots(groups: &[Group], unit: &str, most: Option<f64>) -> anyhow::R
     let above = ABOVE_GROUP * groups.len() as f64;
     let tall = ROW * rows as f64 + above;
     draw(tall as u32 + 66, |root| {
-        let mut chart = ChartBuilder::on(root)
-            .margin(8)
-            .margin_right(28)
-            .set_label_area_size(LabelAreaPosition::Left, 150)
-            .set_label_area_size(LabelAreaPosition::Bottom, 48)
-            .build_cartesian_2d(low..high, -tall..0.0)
-            .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .y_labels(0)
-            .disable_y_axis()
-            .x_desc(unit)
-            .x_labels(8)
-            .x_label_formatter(&plain)
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(GRID)
-            .label_style(words())
-            .draw()
-            .map_err(failed)?;
+        let mut chart = plot(root, 150, low..high, -tall..0.0)?;
+        let across = Axes { x: unit, y: "", most, from_zero: false };
+        across.draw(&mut chart, 8, 0)?;
         let mut y = 0.0;
         for group in groups {
             y -= ABOVE_GROUP;
@@ -131,28 +161,8 @@ pub(super) fn lines(lines: &[Line], axes: Axes<'_>) -> anyhow::Result<String> {
     let across = range(marks().map(|mark| mark.x), None, false);
     let up = range(marks().flat_map(|mark| ends(&mark.y)), axes.most, axes.from_zero);
     draw(340, |root| {
-        let mut chart = ChartBuilder::on(root)
-            .margin(8)
-            .margin_right(28)
-            .set_label_area_size(LabelAreaPosition::Left, 72)
-            .set_label_area_size(LabelAreaPosition::Bottom, 48)
-            .build_cartesian_2d(across.0..across.1, up.0..up.1)
-            .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .x_desc(axes.x)
-            .y_desc(axes.y)
-            .x_labels(8)
-            .y_labels(6)
-            .x_label_formatter(&plain)
-            .y_label_formatter(&plain)
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(GRID)
-            .label_style(words())
-            .draw()
-            .map_err(failed)?;
+        let mut chart = plot(root, 72, across.0..across.1, up.0..up.1)?;
+        axes.draw(&mut chart, 8, 6)?;
         for line in lines {
             let colour = colour(line.series);
             let path = line.marks.iter().map(|mark| (mark.x, mark.y.at));
@@ -178,27 +188,8 @@ pub(super) fn bars(classes: &[(String, Vec<f64>)], axes: Axes<'_>) -> anyhow::Re
     let up = range(classes.iter().flat_map(|(_, values)| values.iter().copied()), None, true);
     let names: Vec<&str> = classes.iter().map(|(name, _)| name.as_str()).collect();
     draw(300, |root| {
-        let mut chart = ChartBuilder::on(root)
-            .margin(8)
-            .margin_right(28)
-            .set_label_area_size(LabelAreaPosition::Left, 72)
-            .set_label_area_size(LabelAreaPosition::Bottom, 48)
-            .build_cartesian_2d(0.0..classes.len().max(1) as f64, up.0..up.1)
-            .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .x_labels(0)
-            .x_desc(axes.x)
-            .y_desc(axes.y)
-            .y_labels(6)
-            .y_label_formatter(&plain)
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GRID)
-            .axis_style(GRID)
-            .label_style(words())
-            .draw()
-            .map_err(failed)?;
+        let mut chart = plot(root, 72, 0.0..classes.len().max(1) as f64, up.0..up.1)?;
+        axes.draw(&mut chart, 0, 6)?;
         for (at, (_, values)) in classes.iter().enumerate() {
             let wide = 0.8 / values.len().max(1) as f64;
             for (series, value) in values.iter().enumerate() {

@@ -234,6 +234,7 @@ fn what_a_report_cannot_show_is_said() {
         html.contains("nothing to compare it with")
             && html.contains("Not shown: the run cannot be replayed")
     );
+    place.run(&["eval", "report", "reranked.jsonl", "reranked.jsonl"]).fails(2, "is named twice");
     // The list of another tool has no texts to show.
     place.write("run.trec", "lake Q0 birds.md 1 0.5 other\n");
     place

@@ -101,7 +101,11 @@ pub(super) async fn run(args: &Args, asked: &EvalReport, output: &Output) -> any
     }
     let mut runs: Vec<(String, Run)> = Vec::new();
     for path in &asked.runs {
-        runs.push((path.display().to_string(), read_run(path)?));
+        let name = path.display().to_string();
+        if runs.iter().any(|(other, _)| *other == name) {
+            return Err(usage(format!("`{name}` is named twice"), "name each run once"));
+        }
+        runs.push((name, read_run(path)?));
     }
     let mut shelf = Shelf::default();
     for (_, run) in &runs {
